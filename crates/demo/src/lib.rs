@@ -1,0 +1,1 @@
+//! Two sub-agents working side by side on real data, in one stream.

@@ -1,0 +1,109 @@
+//! An ordered list of named JSON values: what is left of an object when its known fields are taken.
+
+use std::fmt;
+
+use serde::{
+    Deserialize, Deserializer, Serialize, Serializer,
+    de::{MapAccess, Visitor},
+    ser::SerializeMap,
+};
+
+use crate::Json;
+
+/// Named JSON values in their order, each with its spelling.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct Fields(Vec<(Box<str>, Json)>);
+
+impl Fields {
+    /// The value under `key`; the last one where a key came twice.
+    #[must_use]
+    pub fn get(&self, key: &str) -> Option<&Json> {
+        self.0
+            .iter()
+            .rev()
+            .find(|(name, _)| &**name == key)
+            .map(|(_, value)| value)
+    }
+
+    /// Sets the value under `key`, in its place where the key exists, else at the end.
+    pub fn insert(&mut self, key: impl Into<Box<str>>, value: impl Into<Json>) {
+        let key = key.into();
+        let value = value.into();
+        match self.0.iter_mut().rev().find(|(name, _)| *name == key) {
+            Some((_, old)) => *old = value,
+            None => self.0.push((key, value)),
+        }
+    }
+
+    /// Takes out every value under `key`; the last one where a key came twice.
+    pub fn remove(&mut self, key: &str) -> Option<Json> {
+        let mut removed = None;
+        self.0.retain_mut(|(name, value)| {
+            let keep = &**name != key;
+            if !keep {
+                removed = Some(value.clone());
+            }
+            keep
+        });
+        removed
+    }
+
+    /// The names and values, in order.
+    #[must_use]
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = (&str, &Json)> {
+        self.0.iter().map(|(name, value)| (&**name, value))
+    }
+
+    /// How many there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub(crate) fn push(&mut self, key: &str, value: Json) {
+        self.0.push((key.into(), value));
+    }
+}
+
+impl fmt::Debug for Fields {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_map().entries(self.iter()).finish()
+    }
+}
+
+impl Serialize for Fields {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(Some(self.len()))?;
+        for (name, value) in self.iter() {
+            map.serialize_entry(name, value)?;
+        }
+        map.end()
+    }
+}
+
+impl<'de> Deserialize<'de> for Fields {
+    /// Reads a JSON object from text.
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct FieldsVisitor;
+        impl<'de> Visitor<'de> for FieldsVisitor {
+            type Value = Fields;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a JSON object")
+            }
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Fields, A::Error> {
+                let mut fields = Vec::new();
+                while let Some(entry) = map.next_entry::<String, Json>()? {
+                    fields.push((entry.0.into_boxed_str(), entry.1));
+                }
+                Ok(Fields(fields))
+            }
+        }
+        deserializer.deserialize_map(FieldsVisitor)
+    }
+}

@@ -1,0 +1,43 @@
+//! Where ids and times come from.
+
+use std::sync::Arc;
+
+use ulid::Ulid;
+
+use crate::{BlockId, EventId, MessageId, ReplyId, Timestamp};
+
+/// Brings ids and times to code that makes events.
+///
+/// Machines that decide (processor, adapters) take a `&dyn Stamp` and so stay repeatable: a test brings a counter, the
+/// runtime a clock and randomness.
+pub trait Stamp: Send + Sync {
+    /// The 16 bytes of a fresh ULID. Never the same twice.
+    fn unique(&self) -> [u8; 16];
+
+    /// The time now, in UTC.
+    fn now(&self) -> Timestamp;
+
+    /// A fresh event id.
+    fn event_id(&self) -> EventId {
+        EventId::from_ulid(self.unique())
+    }
+
+    /// A fresh block id.
+    fn block_id(&self) -> BlockId {
+        BlockId::new(text(self.unique()))
+    }
+
+    /// A fresh message id.
+    fn message_id(&self) -> MessageId {
+        MessageId::new(text(self.unique()))
+    }
+
+    /// A fresh reply id.
+    fn reply_id(&self) -> ReplyId {
+        ReplyId::new(text(self.unique()))
+    }
+}
+
+fn text(unique: [u8; 16]) -> Arc<str> {
+    Arc::from(&*Ulid::from_bytes(unique).array_to_str(&mut [0; ulid::ULID_LEN]))
+}

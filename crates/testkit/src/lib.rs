@@ -1,0 +1,1 @@
+//! Scripts, id normalisation and transcripts for testing an adapter or a consumer of agent events.

@@ -1,0 +1,36 @@
+//! Why a command could not do its work at all. A check that finds something is no error: it prints what it found.
+
+use std::io;
+use std::process::ExitStatus;
+
+/// Why a command could not do its work.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Error {
+    /// A program is missing or may not be run.
+    #[error("cannot start `{command}`; is it installed and on the path?")]
+    Start {
+        /// What was to run, as it would be typed.
+        command: String,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// A program whose output was needed failed.
+    #[error("`{command}` failed with {status}")]
+    Failed {
+        /// What ran, as it would be typed.
+        command: String,
+        /// How it ended.
+        status: ExitStatus,
+    },
+    /// A file of the repository cannot be read.
+    #[error("cannot read {path}")]
+    Read {
+        /// The file, from the repository's root.
+        path: String,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// `cargo metadata` printed something else than was expected of it.
+    #[error("cannot understand the output of `cargo metadata`")]
+    Metadata(#[from] serde_json::Error),
+}

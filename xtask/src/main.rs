@@ -1,0 +1,145 @@
+//! `cargo xtask`: the project's own commands, one file or folder per command.
+//!
+//! It runs `cargo` and `git` as processes and links none of the workspace's crates, so that it works when they do
+//! not compile.
+
+use std::env;
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+use clap::{Args, Parser, Subcommand};
+
+use crate::error::Error;
+
+mod ci;
+mod demo;
+mod error;
+mod metadata;
+mod process;
+mod tidy;
+
+/// The project's own commands.
+#[derive(Debug, Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask")]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Run the demo; everything after `demo` goes to it, `--help` included
+    #[command(disable_help_flag = true)]
+    Demo(DemoArgs),
+    /// Prove a change: format, lints, tests, each package and feature alone, docs, tidy, packaging
+    Ci(CiArgs),
+    /// Check what the compiler does not: layers, licences, sources, manifests, texts, links
+    Tidy,
+}
+
+/// The demo's own arguments, which it parses itself.
+#[derive(Debug, Args)]
+struct DemoArgs {
+    #[arg(last = true)]
+    args: Vec<OsString>,
+}
+
+/// How much to prove.
+#[derive(Debug, Args)]
+struct CiArgs {
+    /// Only what differs from the last commit, and what depends on it
+    #[arg(long)]
+    quick: bool,
+}
+
+fn main() -> ExitCode {
+    let result = match Cli::parse_from(escaped(env::args_os())).command {
+        Command::Demo(demo) => demo::run(demo.args),
+        Command::Ci(ci) => ci::run(if ci.quick {
+            ci::Extent::Quick
+        } else {
+            ci::Extent::Full
+        }),
+        Command::Tidy => tidy::run(),
+    };
+    result.unwrap_or_else(|error| {
+        eprintln!("error: {}", error.with_sources());
+        ExitCode::FAILURE
+    })
+}
+
+/// The command line with a `--` after `demo`, so that what follows is the demo's, a `--` of its own included.
+fn escaped(words: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
+    let mut words: Vec<_> = words.into_iter().collect();
+    if words.get(1).is_some_and(|command| command == "demo") {
+        words.insert(2, "--".into());
+    }
+    words
+}
+
+impl Error {
+    /// The error and what caused it, on one line.
+    fn with_sources(&self) -> String {
+        let mut text = self.to_string();
+        let mut next = std::error::Error::source(self);
+        while let Some(source) = next {
+            text.push_str(": ");
+            text.push_str(&source.to_string());
+            next = source.source();
+        }
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn demo_args(line: &[&str]) -> Vec<OsString> {
+        let words = ["cargo xtask", "demo"].iter().chain(line).map(OsString::from);
+        match Cli::try_parse_from(escaped(words)).unwrap().command {
+            Command::Demo(demo) => demo.args,
+            other @ (Command::Ci(_) | Command::Tidy) => panic!("parsed as {other:?}"),
+        }
+    }
+
+    #[test]
+    fn the_definition_is_sound() {
+        use clap::CommandFactory as _;
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn the_demo_gets_its_arguments_untouched() {
+        for line in [
+            &["--help"][..],
+            &["-h"],
+            &["--as", "native", "--fail", "n1"],
+            &["--input", "a.csv", "b.csv", "--", "-x"],
+            &["--version", "--quick"],
+            &["--", "--help"],
+            &[],
+        ] {
+            assert_eq!(demo_args(line), line);
+        }
+    }
+
+    #[test]
+    fn an_unknown_option_exits_with_2() {
+        let error = Cli::try_parse_from(["cargo xtask", "ci", "--quik"]).unwrap_err();
+        assert_eq!(error.exit_code(), 2);
+        assert!(error.use_stderr());
+        assert!(error.to_string().contains("Usage:"), "{error}");
+    }
+
+    #[test]
+    fn an_error_names_its_cause_once() {
+        let source = std::io::Error::other("no such file");
+        let error = Error::Read {
+            path: "README.md".to_owned(),
+            source,
+        };
+        assert_eq!(error.with_sources(), "cannot read README.md: no such file");
+    }
+}
