@@ -13,9 +13,7 @@ pub(crate) fn run(args: Vec<OsString>) -> Result<ExitCode, Error> {
 
 fn command(args: Vec<OsString>) -> Command {
     let mut command = process::cargo();
-    command
-        .args(["run", "--quiet", "-p", "anabranch-demo", "--"])
-        .args(args);
+    command.args(["run", "--quiet", "-p", "anabranch-demo", "--"]).args(args);
     command
 }
 
@@ -25,10 +23,7 @@ fn become_process(command: &mut Command) -> Result<ExitCode, Error> {
     use std::os::unix::process::CommandExt as _;
 
     let source = command.exec();
-    Err(Error::Start {
-        command: process::shown(command),
-        source,
-    })
+    Err(Error::Start { command: process::shown(command), source })
 }
 
 /// Runs the program and ends as it ends.
@@ -46,9 +41,6 @@ mod tests {
     #[test]
     fn every_argument_comes_after_the_separator() {
         let command = command(vec!["--help".into(), "--as".into(), "native".into()]);
-        assert_eq!(
-            process::shown(&command),
-            "cargo run --quiet -p anabranch-demo -- --help --as native"
-        );
+        assert_eq!(process::shown(&command), "cargo run --quiet -p anabranch-demo -- --help --as native");
     }
 }

@@ -56,11 +56,7 @@ struct CiArgs {
 fn main() -> ExitCode {
     let result = match Cli::parse_from(escaped(env::args_os())).command {
         Command::Demo(demo) => demo::run(demo.args),
-        Command::Ci(ci) => ci::run(if ci.quick {
-            ci::Extent::Quick
-        } else {
-            ci::Extent::Full
-        }),
+        Command::Ci(ci) => ci::run(if ci.quick { ci::Extent::Quick } else { ci::Extent::Full }),
         Command::Tidy => tidy::run(),
     };
     result.unwrap_or_else(|error| {
@@ -136,10 +132,7 @@ mod tests {
     #[test]
     fn an_error_names_its_cause_once() {
         let source = std::io::Error::other("no such file");
-        let error = Error::Read {
-            path: "README.md".to_owned(),
-            source,
-        };
+        let error = Error::Read { path: "README.md".to_owned(), source };
         assert_eq!(error.with_sources(), "cannot read README.md: no such file");
     }
 }

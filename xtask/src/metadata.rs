@@ -111,21 +111,15 @@ impl Metadata {
 
     /// The workspace's own packages, by name.
     pub(crate) fn members(&self) -> Vec<&Package> {
-        let mut members: Vec<_> = self
-            .packages
-            .iter()
-            .filter(|package| self.workspace_members.contains(&package.id))
-            .collect();
+        let mut members: Vec<_> =
+            self.packages.iter().filter(|package| self.workspace_members.contains(&package.id)).collect();
         members.sort_by(|a, b| a.name.cmp(&b.name));
         members
     }
 
     /// The packages of others.
     pub(crate) fn others(&self) -> Vec<&Package> {
-        self.packages
-            .iter()
-            .filter(|package| !self.workspace_members.contains(&package.id))
-            .collect()
+        self.packages.iter().filter(|package| !self.workspace_members.contains(&package.id)).collect()
     }
 
     /// A path from the workspace's root, with `/` on every platform.
@@ -137,17 +131,12 @@ impl Metadata {
 impl Package {
     /// Whether some registry may have it.
     pub(crate) fn is_publishable(&self) -> bool {
-        self.publish
-            .as_ref()
-            .is_none_or(|registries| !registries.is_empty())
+        self.publish.as_ref().is_none_or(|registries| !registries.is_empty())
     }
 }
 
 fn slashed(path: &Path) -> String {
-    let parts: Vec<_> = path
-        .components()
-        .map(|part| part.as_os_str().to_string_lossy())
-        .collect();
+    let parts: Vec<_> = path.components().map(|part| part.as_os_str().to_string_lossy()).collect();
     parts.join("/")
 }
 

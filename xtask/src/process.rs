@@ -12,10 +12,7 @@ pub(crate) fn cargo() -> Command {
 
 /// Runs a program to its end with our input and outputs.
 pub(crate) fn status(command: &mut Command) -> Result<ExitStatus, Error> {
-    command.status().map_err(|source| Error::Start {
-        command: shown(command),
-        source,
-    })
+    command.status().map_err(|source| Error::Start { command: shown(command), source })
 }
 
 /// Runs a program to its end and returns what it printed; its errors go to ours.
@@ -23,17 +20,11 @@ pub(crate) fn output(command: &mut Command) -> Result<Vec<u8>, Error> {
     let output = command
         .stderr(Stdio::inherit())
         .output()
-        .map_err(|source| Error::Start {
-            command: shown(command),
-            source,
-        })?;
+        .map_err(|source| Error::Start { command: shown(command), source })?;
     if output.status.success() {
         Ok(output.stdout)
     } else {
-        Err(Error::Failed {
-            command: shown(command),
-            status: output.status,
-        })
+        Err(Error::Failed { command: shown(command), status: output.status })
     }
 }
 
@@ -68,10 +59,7 @@ mod tests {
     fn a_command_is_shown_as_it_would_be_typed() {
         let mut command = Command::new("/opt/toolchain/bin/cargo");
         command.args(["test", "-p", "anabranch-proto", "a name", "it's", ""]);
-        assert_eq!(
-            shown(&command),
-            r"cargo test -p anabranch-proto 'a name' 'it'\''s' ''"
-        );
+        assert_eq!(shown(&command), r"cargo test -p anabranch-proto 'a name' 'it'\''s' ''");
     }
 
     #[test]

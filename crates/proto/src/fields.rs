@@ -18,11 +18,7 @@ impl Fields {
     /// The value under `key`; the last one where a key came twice.
     #[must_use]
     pub fn get(&self, key: &str) -> Option<&Json> {
-        self.0
-            .iter()
-            .rev()
-            .find(|(name, _)| &**name == key)
-            .map(|(_, value)| value)
+        self.0.iter().rev().find(|(name, _)| &**name == key).map(|(_, value)| value)
     }
 
     /// Sets the value under `key`, in its place where the key exists, else at the end.

@@ -201,13 +201,8 @@ mod tests {
 
     #[test]
     fn a_ulid_is_kept_as_bytes_and_equals_its_text() {
-        let bytes = Ulid::from_string("01JDXA0000000000000000000A")
-            .unwrap()
-            .to_bytes();
-        assert_eq!(
-            EventId::from_ulid(bytes),
-            EventId::new("01JDXA0000000000000000000A")
-        );
+        let bytes = Ulid::from_string("01JDXA0000000000000000000A").unwrap().to_bytes();
+        assert_eq!(EventId::from_ulid(bytes), EventId::new("01JDXA0000000000000000000A"));
         assert_eq!(size_of::<EventId>(), 24);
     }
 }

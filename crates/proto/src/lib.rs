@@ -33,17 +33,13 @@
 //! ```
 
 // A panic in a library is a lost stream.
-#![warn(
-    clippy::expect_used,
-    clippy::indexing_slicing,
-    clippy::panic,
-    clippy::unwrap_used
-)]
+#![warn(clippy::expect_used, clippy::indexing_slicing, clippy::panic, clippy::unwrap_used)]
 
 pub mod event;
 pub mod native;
 
 mod admitted;
+mod base64;
 mod fields;
 mod id;
 mod json;

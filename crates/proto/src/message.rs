@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _, ser::SerializeMap as _};
 
+use crate::event::DataPart;
 use crate::{
     BlockId, ErrorInfo, Fields, FinishedReason, Json, MessageId, Metadata, Timestamp, ToolCallId,
     ToolResultState, native::payload,
@@ -113,11 +114,7 @@ impl Usage {
     /// Tokens read and written, without a cache.
     #[must_use]
     pub fn new(input_tokens: u64, output_tokens: u64) -> Self {
-        Self {
-            input_tokens,
-            output_tokens,
-            ..Self::default()
-        }
+        Self { input_tokens, output_tokens, ..Self::default() }
     }
 
     /// Adds what another call used.
@@ -125,9 +122,8 @@ impl Usage {
         self.input_tokens = self.input_tokens.saturating_add(other.input_tokens);
         self.output_tokens = self.output_tokens.saturating_add(other.output_tokens);
         self.cache_input_tokens = self.cache_input_tokens.saturating_add(other.cache_input_tokens);
-        self.cache_creation_input_tokens = self
-            .cache_creation_input_tokens
-            .saturating_add(other.cache_creation_input_tokens);
+        self.cache_creation_input_tokens =
+            self.cache_creation_input_tokens.saturating_add(other.cache_creation_input_tokens);
     }
 }
 
@@ -155,11 +151,7 @@ impl ContentBlock {
     /// The text, where the block is text.
     #[must_use]
     pub fn as_text(&self) -> Option<&str> {
-        if let Self::Text(block) = self {
-            Some(&block.text)
-        } else {
-            None
-        }
+        if let Self::Text(block) = self { Some(&block.text) } else { None }
     }
 }
 
@@ -234,12 +226,7 @@ pub struct TextBlock {
 impl TextBlock {
     /// Text without an id.
     pub fn new(text: impl Into<String>) -> Self {
-        Self {
-            text: text.into(),
-            id: None,
-            created_at: None,
-            finished_at: None,
-        }
+        Self { text: text.into(), id: None, created_at: None, finished_at: None }
     }
 
     /// The block's id.
@@ -271,12 +258,7 @@ pub struct ThinkingBlock {
 impl ThinkingBlock {
     /// A thought without an id.
     pub fn new(thinking: impl Into<String>) -> Self {
-        Self {
-            thinking: thinking.into(),
-            id: None,
-            created_at: None,
-            finished_at: None,
-        }
+        Self { thinking: thinking.into(), id: None, created_at: None, finished_at: None }
     }
 
     /// The block's id.
@@ -312,13 +294,7 @@ impl HintBlock {
     /// A hint without an id or a source.
     #[must_use]
     pub fn new(hint: TextOrBlocks) -> Self {
-        Self {
-            hint,
-            id: None,
-            source: None,
-            created_at: None,
-            finished_at: None,
-        }
+        Self { hint, id: None, source: None, created_at: None, finished_at: None }
     }
 }
 
@@ -347,13 +323,7 @@ impl DataBlock {
     /// Data without an id or a name.
     #[must_use]
     pub fn new(source: DataSource) -> Self {
-        Self {
-            id: None,
-            source,
-            name: None,
-            created_at: None,
-            finished_at: None,
-        }
+        Self { id: None, source, name: None, created_at: None, finished_at: None }
     }
 
     /// The block's id.
@@ -390,6 +360,45 @@ pub enum DataSource {
         /// The media type, such as `image/png`.
         media_type: Arc<str>,
     },
+}
+
+impl DataSource {
+    /// The first piece of some data.
+    #[must_use]
+    pub fn from_part(media_type: Arc<str>, part: &DataPart) -> Self {
+        match part {
+            DataPart::Base64(data) => Self::Base64 { data: data.clone(), media_type },
+            DataPart::Url(url) => Self::Url { url: url.clone(), media_type },
+        }
+    }
+
+    /// Appends a piece: base64 to base64, each piece padded on its own; an address replaces what was there.
+    ///
+    /// Linear in the piece, whatever was there before.
+    pub fn append(&mut self, part: &DataPart) {
+        match (self, part) {
+            (Self::Base64 { data, .. }, DataPart::Base64(piece)) => crate::base64::append(data, piece),
+            (Self::Url { url, .. }, DataPart::Url(new)) => url.clone_from(new),
+            (this, part) => *this = Self::from_part(Arc::clone(this.media_type()), part),
+        }
+    }
+
+    /// The media type, such as `image/png`.
+    #[must_use]
+    pub fn media_type(&self) -> &Arc<str> {
+        match self {
+            Self::Base64 { media_type, .. } | Self::Url { media_type, .. } => media_type,
+        }
+    }
+
+    /// The data as one piece.
+    #[must_use]
+    pub fn to_part(&self) -> DataPart {
+        match self {
+            Self::Base64 { data, .. } => DataPart::Base64(data.clone()),
+            Self::Url { url, .. } => DataPart::Url(url.clone()),
+        }
+    }
 }
 
 /// A call that the model made.
@@ -510,10 +519,7 @@ impl ToolResultBlock {
 
 /// One text, or text and data blocks: what a tool gives, what a hint says.
 #[derive(Clone, Debug, PartialEq)]
-#[expect(
-    clippy::exhaustive_enums,
-    reason = "agentscope's union of a string and a list"
-)]
+#[expect(clippy::exhaustive_enums, reason = "agentscope's union of a string and a list")]
 pub enum TextOrBlocks {
     /// One text.
     Text(String),

@@ -129,11 +129,7 @@ impl Metadata {
 
     fn fields(&self) -> Option<&Fields> {
         let inner = self.0.as_ref()?;
-        Some(
-            inner
-                .fields
-                .get_or_init(|| serde_json::from_str(inner.text.get()).unwrap_or_default()),
-        )
+        Some(inner.fields.get_or_init(|| serde_json::from_str(inner.text.get()).unwrap_or_default()))
     }
 }
 
@@ -143,10 +139,7 @@ impl From<Fields> for Metadata {
             return Self(None);
         }
         match serde_json::value::to_raw_value(&fields) {
-            Ok(text) => Self(Some(Arc::new(Inner {
-                text,
-                fields: OnceLock::from(fields),
-            }))),
+            Ok(text) => Self(Some(Arc::new(Inner { text, fields: OnceLock::from(fields) }))),
             // Strings and JSON text always have a spelling.
             Err(_) => Self(None),
         }
@@ -161,14 +154,9 @@ impl TryFrom<Json> for Metadata {
             "{}" => Ok(Self(None)),
             text if text.starts_with('{') => {
                 let text = json.raw().to_owned();
-                Ok(Self(Some(Arc::new(Inner {
-                    text,
-                    fields: OnceLock::new(),
-                }))))
+                Ok(Self(Some(Arc::new(Inner { text, fields: OnceLock::new() }))))
             }
-            text => Err(NotAnObject {
-                found: text.chars().take(40).collect(),
-            }),
+            text => Err(NotAnObject { found: text.chars().take(40).collect() }),
         }
     }
 }
@@ -228,9 +216,7 @@ impl Serialize for Metadata {
 impl<'de> Deserialize<'de> for Metadata {
     /// Reads a JSON object from text.
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Json::deserialize(deserializer)?
-            .try_into()
-            .map_err(serde::de::Error::custom)
+        Json::deserialize(deserializer)?.try_into().map_err(serde::de::Error::custom)
     }
 }
 
@@ -245,10 +231,7 @@ mod tests {
         assert_eq!(metadata.to_string(), text);
         assert_eq!(serde_json::to_string(&metadata).unwrap(), text);
         let written = metadata.with("a", 7);
-        assert_eq!(
-            written.to_string(),
-            r#"{"z":1e2,"a":7,"n":123456789012345678901234567890}"#
-        );
+        assert_eq!(written.to_string(), r#"{"z":1e2,"a":7,"n":123456789012345678901234567890}"#);
     }
 
     #[test]
@@ -270,15 +253,9 @@ mod tests {
 
     #[test]
     fn empty_objects_are_all_the_same() {
-        assert_eq!(
-            serde_json::from_str::<Metadata>("{ }").unwrap(),
-            Metadata::default()
-        );
+        assert_eq!(serde_json::from_str::<Metadata>("{ }").unwrap(), Metadata::default());
         assert_eq!(Metadata::default().to_string(), "{}");
         assert_eq!(serde_json::to_string(&Metadata::default()).unwrap(), "{}");
-        assert_eq!(
-            Metadata::default().with("prompt", "x").without_reserved(),
-            Metadata::default()
-        );
+        assert_eq!(Metadata::default().with("prompt", "x").without_reserved(), Metadata::default());
     }
 }

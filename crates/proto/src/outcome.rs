@@ -93,10 +93,7 @@ pub struct ErrorInfo {
 impl ErrorInfo {
     /// An error of a kind, with a text for people.
     pub fn new(error_type: ErrorType, message: impl Into<String>) -> Self {
-        Self {
-            error_type,
-            message: message.into(),
-        }
+        Self { error_type, message: message.into() }
     }
 }
 

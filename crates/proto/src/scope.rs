@@ -10,10 +10,7 @@ use crate::{SessionId, SubagentId, ToolCallId};
 ///
 /// Scopes are flat. At any depth an event names the session that produced it, that session's parent and its depth.
 #[derive(Clone, Debug)]
-#[expect(
-    clippy::exhaustive_enums,
-    reason = "an event is the root's or a child's; there is no third"
-)]
+#[expect(clippy::exhaustive_enums, reason = "an event is the root's or a child's; there is no third")]
 pub enum Scope {
     /// The root session's own event.
     Root,

@@ -159,9 +159,7 @@ impl Timestamp {
                 return None;
             }
             let (written, tail) = fraction.split_at_checked(digits)?;
-            let value = written
-                .iter()
-                .fold(0, |value, byte| value * 10 + u32::from(byte - b'0'));
+            let value = written.iter().fold(0, |value, byte| value * 10 + u32::from(byte - b'0'));
             nanoseconds = value * 10_u32.pow(9 - u32::try_from(digits).ok()?);
             rest = tail;
         }
@@ -193,9 +191,7 @@ fn parse_offset(text: &[u8]) -> Option<Offset> {
     if text.len() != 6 || hours > 23 || minutes > 59 {
         return None;
     }
-    i16::try_from(sign * (hours * 60 + minutes))
-        .ok()
-        .map(Offset::Minutes)
+    i16::try_from(sign * (hours * 60 + minutes)).ok().map(Offset::Minutes)
 }
 
 /// `length` digits at `start`, followed by `end`.
@@ -209,9 +205,7 @@ fn two_digits(bytes: &[u8], start: usize) -> Option<i64> {
 }
 
 fn digits(bytes: &[u8]) -> Option<i64> {
-    bytes.iter().try_fold(0, |value, byte| {
-        byte.is_ascii_digit().then(|| value * 10 + i64::from(byte - b'0'))
-    })
+    bytes.iter().try_fold(0, |value, byte| byte.is_ascii_digit().then(|| value * 10 + i64::from(byte - b'0')))
 }
 
 fn is_leap(year: i64) -> bool {
@@ -247,11 +241,7 @@ fn civil_from_days(days: i64) -> (i64, i64, i64) {
     let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
     let month_from_march = (5 * day_of_year + 2) / 153;
     let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
-    let month = if month_from_march < 10 {
-        month_from_march + 3
-    } else {
-        month_from_march - 9
-    };
+    let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
     (year_of_era + era * 400 + i64::from(month <= 2), month, day)
 }
 
@@ -259,9 +249,7 @@ impl FromStr for Timestamp {
     type Err = TimestampError;
 
     fn from_str(text: &str) -> Result<Self, TimestampError> {
-        Self::parse(text).ok_or_else(|| TimestampError {
-            text: text.chars().take(60).collect(),
-        })
+        Self::parse(text).ok_or_else(|| TimestampError { text: text.chars().take(60).collect() })
     }
 }
 
@@ -275,10 +263,7 @@ impl fmt::Display for Timestamp {
             Separator::Space => ' ',
         };
         let (hour, minute, second) = (second / 3_600, second / 60 % 60, second % 60);
-        write!(
-            f,
-            "{year:04}-{month:02}-{day:02}{separator}{hour:02}:{minute:02}:{second:02}"
-        )?;
+        write!(f, "{year:04}-{month:02}-{day:02}{separator}{hour:02}:{minute:02}:{second:02}")?;
         if self.digits > 0 {
             let width = usize::from(self.digits);
             let fraction = self.nanoseconds / 10_u32.pow(9 - u32::from(self.digits.min(9)));
@@ -374,10 +359,7 @@ mod tests {
         let india: Timestamp = "2026-11-30T15:30:00+05:30".parse().unwrap();
         assert_eq!(utc.unix_seconds(), 1_796_032_800);
         assert_eq!(utc.unix_seconds(), india.unix_seconds());
-        assert_eq!(
-            Timestamp::from_unix(1_796_032_800, 1_000).to_string(),
-            "2026-11-30T10:00:00.000001Z"
-        );
+        assert_eq!(Timestamp::from_unix(1_796_032_800, 1_000).to_string(), "2026-11-30T10:00:00.000001Z");
         assert_eq!(Timestamp::from_unix(-1, 500_000_000).unix_millis(), -500);
         assert_eq!(size_of::<Timestamp>(), 16);
     }

@@ -25,11 +25,7 @@ impl ToolResultState {
     /// The worse of two states: error, then interrupted, denied, success, running.
     #[must_use]
     pub fn worse(self, other: Self) -> Self {
-        if other.badness() > self.badness() {
-            other
-        } else {
-            self
-        }
+        if other.badness() > self.badness() { other } else { self }
     }
 
     fn badness(self) -> u8 {
@@ -76,12 +72,7 @@ impl ToolChunk {
     /// A part of a result that goes on.
     #[must_use]
     pub fn new(content: Vec<ContentBlock>) -> Self {
-        Self {
-            content,
-            state: ToolResultState::Running,
-            is_last: false,
-            metadata: Metadata::default(),
-        }
+        Self { content, state: ToolResultState::Running, is_last: false, metadata: Metadata::default() }
     }
 
     /// A piece of text; the pieces of one call add up to one text.
@@ -132,20 +123,12 @@ impl ToolResponse {
     /// A response in a final state.
     #[must_use]
     pub fn new(state: ToolResultState, content: Vec<ContentBlock>, metadata: Metadata) -> Self {
-        Self {
-            state,
-            content,
-            metadata,
-        }
+        Self { state, content, metadata }
     }
 
     /// A failure, with a text that the model can read.
     pub fn error(text: impl Into<String>) -> Self {
-        Self::new(
-            ToolResultState::Error,
-            vec![TextBlock::new(text).into()],
-            Metadata::default(),
-        )
+        Self::new(ToolResultState::Error, vec![TextBlock::new(text).into()], Metadata::default())
     }
 
     /// The text of all text blocks, one after another.
@@ -170,11 +153,7 @@ pub struct Artifact {
 impl Artifact {
     /// A file with a name to show, a place and a media type.
     pub fn new(name: impl Into<String>, path: impl Into<String>, mime_type: impl Into<String>) -> Self {
-        Self {
-            name: name.into(),
-            path: path.into(),
-            mime_type: mime_type.into(),
-        }
+        Self { name: name.into(), path: path.into(), mime_type: mime_type.into() }
     }
 }
 

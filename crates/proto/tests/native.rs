@@ -54,9 +54,7 @@ fn each_captured_event_is_written_as_it_was_read() {
     let mut reader = Reader::default();
     let mut tags = Vec::new();
     let events = STREAMS.iter().flat_map(|stream| {
-        stream
-            .lines()
-            .filter(|line| line.contains("\"type\": \"") && line.starts_with("{\"id\""))
+        stream.lines().filter(|line| line.contains("\"type\": \"") && line.starts_with("{\"id\""))
     });
     for line in SAMPLES.lines().chain(events) {
         let read = reader.read(line).unwrap();
@@ -66,10 +64,7 @@ fn each_captured_event_is_written_as_it_was_read() {
     }
     assert_eq!(tags.len(), 28 + 111, "every line of the captures was read");
     let captured = &EventKind::TAGS[..28];
-    assert!(
-        captured.iter().all(|tag| tags.iter().any(|seen| seen == tag)),
-        "{captured:?}"
-    );
+    assert!(captured.iter().all(|tag| tags.iter().any(|seen| seen == tag)), "{captured:?}");
 }
 
 #[test]
@@ -77,10 +72,7 @@ fn our_own_kinds_have_their_spelling() {
     let scope = Scope::from(child());
     let text = ContentBlock::from(TextBlock::new("hi").id("b1"));
     let lines = [
-        round_trip(&event(
-            Scope::Root,
-            UserMessage::new("m1", [text.clone()], MessageOrigin::User),
-        )),
+        round_trip(&event(Scope::Root, UserMessage::new("m1", [text.clone()], MessageOrigin::User))),
         round_trip(&event(
             Scope::Root,
             SpawnSessionStart::new(&child(), SpawnMechanism::Sync, "Run n1 task"),
@@ -172,10 +164,7 @@ fn a_response_is_a_field_of_its_own_and_absent_where_there_is_none() {
     let with = ToolResultEnd::new("r", "c", anabranch_proto::ToolResultState::Success);
     assert!(!round_trip(&event(Scope::Root, with.clone())).contains("response"));
     let files = serde_json::to_value([Artifact::new("a.csv", "/out/a.csv", "text/csv")]).unwrap();
-    let line = round_trip(&event(
-        Scope::Root,
-        with.response(Metadata::default().with("files", files)),
-    ));
+    let line = round_trip(&event(Scope::Root, with.response(Metadata::default().with("files", files))));
     assert!(line.ends_with(
         r#""state":"success","response":{"files":[{"name":"a.csv","path":"/out/a.csv","mime_type":"text/csv"}]}}"#
     ));

@@ -18,13 +18,7 @@ pub(crate) enum Affected {
 }
 
 /// Files that every package is built, formatted or linted by.
-const SHARED: &[&str] = &[
-    "Cargo.toml",
-    "Cargo.lock",
-    "clippy.toml",
-    "rustfmt.toml",
-    "rust-toolchain.toml",
-];
+const SHARED: &[&str] = &["Cargo.toml", "Cargo.lock", "clippy.toml", "rustfmt.toml", "rust-toolchain.toml"];
 
 /// Folders with configuration of `cargo` and of the test tools.
 const SHARED_FOLDERS: &[&str] = &[".cargo/", ".config/"];
@@ -39,38 +33,22 @@ pub(crate) fn packages(metadata: &Metadata) -> Result<Affected, Error> {
             (metadata.relative(folder), package.name.as_str())
         })
         .collect();
-    Ok(affected(
-        &changed_files(&metadata.workspace_root)?,
-        &folders,
-        &members,
-    ))
+    Ok(affected(&changed_files(&metadata.workspace_root)?, &folders, &members))
 }
 
 fn changed_files(root: &Path) -> Result<Vec<String>, Error> {
-    let has_commit = process::status(
-        git(root)
-            .args(["rev-parse", "--quiet", "--verify", "HEAD"])
-            .stdout(Stdio::null()),
-    )?
-    .success();
+    let has_commit =
+        process::status(git(root).args(["rev-parse", "--quiet", "--verify", "HEAD"]).stdout(Stdio::null()))?
+            .success();
     let mut listed = process::output(git(root).args(if has_commit {
         // Both names of a renamed file: the package that lost it is changed too.
         ["diff", "--name-only", "--no-renames", "-z", "HEAD"].as_slice()
     } else {
         ["ls-files", "--cached", "-z"].as_slice()
     }))?;
-    listed.extend(process::output(git(root).args([
-        "ls-files",
-        "--others",
-        "--exclude-standard",
-        "-z",
-    ]))?);
+    listed.extend(process::output(git(root).args(["ls-files", "--others", "--exclude-standard", "-z"]))?);
     let text = String::from_utf8_lossy(&listed);
-    Ok(text
-        .split('\0')
-        .filter(|path| !path.is_empty())
-        .map(str::to_owned)
-        .collect())
+    Ok(text.split('\0').filter(|path| !path.is_empty()).map(str::to_owned).collect())
 }
 
 fn git(root: &Path) -> Command {
@@ -86,20 +64,15 @@ fn affected(files: &[String], folders: &[(String, &str)], members: &[&Package]) 
         if SHARED.contains(&file.as_str()) || SHARED_FOLDERS.iter().any(|folder| file.starts_with(folder)) {
             return Affected::Everything;
         }
-        let owner = folders.iter().find(|(folder, _)| {
-            file.strip_prefix(folder.as_str())
-                .is_some_and(|rest| rest.starts_with('/'))
-        });
+        let owner = folders
+            .iter()
+            .find(|(folder, _)| file.strip_prefix(folder.as_str()).is_some_and(|rest| rest.starts_with('/')));
         names.extend(owner.map(|(_, name)| (*name).to_owned()));
     }
     loop {
         let before = names.len();
         for package in members {
-            if package
-                .dependencies
-                .iter()
-                .any(|dependency| names.contains(&dependency.name))
-            {
+            if package.dependencies.iter().any(|dependency| names.contains(&dependency.name)) {
                 names.insert(package.name.clone());
             }
         }
@@ -117,17 +90,9 @@ mod tests {
     fn package(name: &str, dependencies: &[(&str, Kind)]) -> Package {
         let dependencies = dependencies
             .iter()
-            .map(|&(name, kind)| Dependency {
-                name: name.to_owned(),
-                kind,
-                ..Dependency::default()
-            })
+            .map(|&(name, kind)| Dependency { name: name.to_owned(), kind, ..Dependency::default() })
             .collect();
-        Package {
-            name: name.to_owned(),
-            dependencies,
-            ..Package::default()
-        }
+        Package { name: name.to_owned(), dependencies, ..Package::default() }
     }
 
     /// `proto` below `session` below `runtime`; `testkit` on `proto`, and `proto`'s tests on `testkit`.
@@ -156,10 +121,7 @@ mod tests {
 
     #[test]
     fn a_package_and_all_that_depends_on_it_are_affected() {
-        assert_eq!(
-            affected_by(&["crates/session/src/lib.rs"]),
-            packages(&["session", "runtime"])
-        );
+        assert_eq!(affected_by(&["crates/session/src/lib.rs"]), packages(&["session", "runtime"]));
         assert_eq!(
             affected_by(&["crates/runtime/tests/a.rs", "xtask/src/main.rs"]),
             packages(&["runtime", "xtask"])
@@ -181,10 +143,7 @@ mod tests {
 
     #[test]
     fn prose_affects_no_package() {
-        assert_eq!(
-            affected_by(&["docs/adding-an-event.md", "README.md", "LICENSE-MIT"]),
-            packages(&[])
-        );
+        assert_eq!(affected_by(&["docs/adding-an-event.md", "README.md", "LICENSE-MIT"]), packages(&[]));
     }
 
     #[test]

@@ -30,13 +30,7 @@ pub(crate) fn run(extent: Extent) -> Result<ExitCode, Error> {
 
     let mut done = Vec::new();
     for (number, step) in steps.iter().enumerate() {
-        println!(
-            "\n== [{}/{}] {}: {}",
-            number + 1,
-            steps.len(),
-            step.name,
-            step.command_line()
-        );
+        println!("\n== [{}/{}] {}: {}", number + 1, steps.len(), step.name, step.command_line());
         let begun = now();
         let outcome = perform(&step.action, &metadata)?;
         let took = begun.elapsed();
@@ -70,10 +64,7 @@ impl Outcome {
 
 fn perform(action: &Action, metadata: &Metadata) -> Result<Outcome, Error> {
     let passed = match action {
-        Action::Cargo {
-            arguments,
-            environment,
-        } => {
+        Action::Cargo { arguments, environment } => {
             let mut command: Command = process::cargo();
             command
                 .args(arguments)
@@ -88,34 +79,20 @@ fn perform(action: &Action, metadata: &Metadata) -> Result<Outcome, Error> {
     Ok(if passed { Outcome::Passed } else { Outcome::Failed })
 }
 
-#[expect(
-    clippy::disallowed_methods,
-    reason = "a step's duration is told to a person and decides nothing"
-)]
+#[expect(clippy::disallowed_methods, reason = "a step's duration is told to a person and decides nothing")]
 fn now() -> Instant {
     Instant::now()
 }
 
 fn summary(done: &[(&str, Outcome, Duration)]) -> String {
-    let width = done
-        .iter()
-        .map(|(name, ..)| name.len())
-        .max()
-        .unwrap_or_default()
-        .max("total".len());
+    let width = done.iter().map(|(name, ..)| name.len()).max().unwrap_or_default().max("total".len());
     let line = |name: &str, word: &str, took: Duration| {
         let seconds = seconds(took);
         format!("{name:width$}  {word:6}  {seconds:>8}\n")
     };
-    let lines = done
-        .iter()
-        .map(|&(name, outcome, took)| line(name, outcome.word(), took));
+    let lines = done.iter().map(|&(name, outcome, took)| line(name, outcome.word(), took));
     let total = done.iter().map(|(.., took)| *took).sum();
-    ["\n".to_owned()]
-        .into_iter()
-        .chain(lines)
-        .chain([line("total", "", total)])
-        .collect()
+    ["\n".to_owned()].into_iter().chain(lines).chain([line("total", "", total)]).collect()
 }
 
 fn seconds(duration: Duration) -> String {
@@ -130,11 +107,7 @@ mod tests {
     fn the_summary_has_each_step_and_the_sum() {
         let done = [
             ("fmt", Outcome::Passed, Duration::from_millis(1200)),
-            (
-                "check anabranch-proto",
-                Outcome::Failed,
-                Duration::from_millis(61_040),
-            ),
+            ("check anabranch-proto", Outcome::Failed, Duration::from_millis(61_040)),
         ];
         let expected = "
 fmt                    passed     1.2 s

@@ -33,12 +33,8 @@ const TESTING: &[(&str, &str)] = &[("CI", "true"), ("INSTA_UPDATE", "no")];
 const DOCUMENTING: &[(&str, &str)] = &[("RUSTDOCFLAGS", "-D warnings")];
 
 /// Libraries that people take alone; their tests must not live from a feature that a sibling turns on.
-const TESTED_ALONE: &[&str] = &[
-    "anabranch-proto",
-    "anabranch-pipeline",
-    "anabranch-session",
-    "anabranch-adapters",
-];
+const TESTED_ALONE: &[&str] =
+    &["anabranch-proto", "anabranch-pipeline", "anabranch-session", "anabranch-adapters"];
 
 impl Step {
     fn cargo(name: impl Into<String>, arguments: &[&str]) -> Self {
@@ -51,39 +47,21 @@ impl Step {
         environment: &'static [(&'static str, &'static str)],
     ) -> Self {
         let arguments = arguments.iter().map(|&argument| argument.to_owned()).collect();
-        Self {
-            name: name.into(),
-            action: Action::Cargo {
-                arguments,
-                environment,
-            },
-        }
+        Self { name: name.into(), action: Action::Cargo { arguments, environment } }
     }
 
     fn tidy() -> Self {
-        Self {
-            name: "tidy".to_owned(),
-            action: Action::Tidy,
-        }
+        Self { name: "tidy".to_owned(), action: Action::Tidy }
     }
 
     /// What to type to repeat the step.
     pub(crate) fn command_line(&self) -> String {
         match &self.action {
             Action::Tidy => "cargo xtask tidy".to_owned(),
-            Action::Cargo {
-                arguments,
-                environment,
-            } => {
-                let variables = environment
-                    .iter()
-                    .map(|(name, value)| format!("{name}={}", quoted(value)));
+            Action::Cargo { arguments, environment } => {
+                let variables = environment.iter().map(|(name, value)| format!("{name}={}", quoted(value)));
                 let words = arguments.iter().map(|argument| quoted(argument));
-                variables
-                    .chain(["cargo".to_owned()])
-                    .chain(words)
-                    .collect::<Vec<_>>()
-                    .join(" ")
+                variables.chain(["cargo".to_owned()]).chain(words).collect::<Vec<_>>().join(" ")
             }
         }
     }
@@ -96,16 +74,7 @@ pub(crate) fn full(members: &[&Package]) -> Vec<Step> {
         Step::tidy(),
         Step::cargo(
             "clippy",
-            &[
-                "clippy",
-                "--workspace",
-                "--all-targets",
-                "--all-features",
-                "--locked",
-                "--",
-                "-D",
-                "warnings",
-            ],
+            &["clippy", "--workspace", "--all-targets", "--all-features", "--locked", "--", "-D", "warnings"],
         ),
         Step::cargo_with("test", &["test", "--workspace", "--locked"], TESTING),
     ];
@@ -113,21 +82,11 @@ pub(crate) fn full(members: &[&Package]) -> Vec<Step> {
     // another forgot to ask for it.
     for package in members {
         let name = package.name.as_str();
-        steps.push(Step::cargo(
-            format!("check {name}"),
-            &["check", "-p", name, "--all-targets", "--locked"],
-        ));
+        steps.push(Step::cargo(format!("check {name}"), &["check", "-p", name, "--all-targets", "--locked"]));
     }
     steps.extend(members.iter().flat_map(|package| features_alone(package)));
-    for name in TESTED_ALONE
-        .iter()
-        .filter(|name| members.iter().any(|package| package.name == **name))
-    {
-        steps.push(Step::cargo_with(
-            format!("test {name}"),
-            &["test", "-p", name, "--locked"],
-            TESTING,
-        ));
+    for name in TESTED_ALONE.iter().filter(|name| members.iter().any(|package| package.name == **name)) {
+        steps.push(Step::cargo_with(format!("test {name}"), &["test", "-p", name, "--locked"], TESTING));
     }
     steps.push(Step::cargo_with(
         "doc",
@@ -155,17 +114,7 @@ pub(crate) fn quick(affected: &Affected) -> Vec<Step> {
         Step::tidy(),
         Step::cargo(
             "clippy",
-            &with(
-                "clippy",
-                &[
-                    "--all-targets",
-                    "--all-features",
-                    "--locked",
-                    "--",
-                    "-D",
-                    "warnings",
-                ],
-            ),
+            &with("clippy", &["--all-targets", "--all-features", "--locked", "--", "-D", "warnings"]),
         ),
         Step::cargo_with("test", &with("test", &["--locked"]), TESTING),
     ]
@@ -187,15 +136,7 @@ fn features_alone(package: &Package) -> Vec<Step> {
     for feature in package.features.keys().filter(|feature| *feature != "default") {
         steps.push(Step::cargo(
             format!("check {name} with {feature}"),
-            &[
-                "check",
-                "-p",
-                name,
-                "--no-default-features",
-                "--features",
-                feature,
-                "--locked",
-            ],
+            &["check", "-p", name, "--no-default-features", "--features", feature, "--locked"],
         ));
     }
     steps
@@ -207,13 +148,7 @@ fn package(members: &[&Package]) -> Option<Step> {
         return None;
     }
     let private = members.iter().filter(|package| !package.is_publishable());
-    let mut arguments = vec![
-        "package",
-        "--workspace",
-        "--no-verify",
-        "--allow-dirty",
-        "--locked",
-    ];
+    let mut arguments = vec!["package", "--workspace", "--no-verify", "--allow-dirty", "--locked"];
     arguments.extend(private.flat_map(|package| ["--exclude", package.name.as_str()]));
     Some(Step::cargo("package", &arguments))
 }
@@ -225,10 +160,7 @@ mod tests {
     use super::*;
 
     fn named(name: &str) -> Package {
-        Package {
-            name: name.to_owned(),
-            ..Package::default()
-        }
+        Package { name: name.to_owned(), ..Package::default() }
     }
 
     fn lines(steps: &[Step]) -> Vec<String> {
@@ -238,9 +170,7 @@ mod tests {
     #[test]
     fn the_full_proof_is_this() {
         let mut adapters = named("anabranch-adapters");
-        adapters
-            .features
-            .insert("default".to_owned(), vec!["text".to_owned()]);
+        adapters.features.insert("default".to_owned(), vec!["text".to_owned()]);
         adapters.features.insert("text".to_owned(), Vec::new());
         let proto = named("anabranch-proto");
         let mut xtask = named("xtask");
@@ -281,10 +211,7 @@ mod tests {
 
     #[test]
     fn a_quick_proof_of_prose_is_tidy_alone() {
-        assert_eq!(
-            lines(&quick(&Affected::Packages(BTreeSet::new()))),
-            ["cargo xtask tidy"]
-        );
+        assert_eq!(lines(&quick(&Affected::Packages(BTreeSet::new()))), ["cargo xtask tidy"]);
     }
 
     #[test]

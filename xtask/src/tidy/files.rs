@@ -33,39 +33,23 @@ impl TextFile {
     }
 
     fn has_extension(&self, extension: &str) -> bool {
-        Path::new(&self.path)
-            .extension()
-            .is_some_and(|found| found == extension)
+        Path::new(&self.path).extension().is_some_and(|found| found == extension)
     }
 }
 
 /// Asks `git` for every file that is not ignored; what is not text is left out.
 pub(super) fn tracked(root: &Path) -> Result<Vec<TextFile>, Error> {
     let mut git = Command::new("git");
-    git.current_dir(root)
-        .args(["ls-files", "--cached", "--others", "--exclude-standard", "-z"]);
+    git.current_dir(root).args(["ls-files", "--cached", "--others", "--exclude-standard", "-z"]);
     let listed = process::output(&mut git)?;
     let mut files = Vec::new();
-    for path in String::from_utf8_lossy(&listed)
-        .split('\0')
-        .filter(|path| !path.is_empty())
-    {
+    for path in String::from_utf8_lossy(&listed).split('\0').filter(|path| !path.is_empty()) {
         match fs::read(root.join(path)) {
-            Ok(bytes) => files.extend(text(bytes).map(|text| TextFile {
-                path: path.to_owned(),
-                text,
-            })),
+            Ok(bytes) => files.extend(text(bytes).map(|text| TextFile { path: path.to_owned(), text })),
             // A file that is deleted and not yet committed so, or a symbolic link to a folder.
-            Err(error)
-                if matches!(
-                    error.kind(),
-                    io::ErrorKind::NotFound | io::ErrorKind::IsADirectory
-                ) => {}
+            Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::IsADirectory) => {}
             Err(source) => {
-                return Err(Error::Read {
-                    path: path.to_owned(),
-                    source,
-                });
+                return Err(Error::Read { path: path.to_owned(), source });
             }
         }
     }
@@ -91,10 +75,7 @@ mod tests {
 
     #[test]
     fn lines_count_from_one() {
-        let file = TextFile {
-            path: "a.rs".to_owned(),
-            text: "x\ny\n".to_owned(),
-        };
+        let file = TextFile { path: "a.rs".to_owned(), text: "x\ny\n".to_owned() };
         assert_eq!(file.numbered_lines().collect::<Vec<_>>(), [(1, "x"), (2, "y")]);
         assert!(file.is_rust() && !file.is_markdown());
     }

@@ -27,30 +27,10 @@ const CHANNELS: &[(&str, &[&str])] = &[("tokio", &["sync"])];
 
 /// The layers, from the lowest up. What the table does not allow is refused.
 pub(super) const TABLE: &[Row] = &[
-    Row {
-        package: "anabranch-proto",
-        may_use: &[],
-        never: STREAMS,
-        only_with: &[],
-    },
-    Row {
-        package: "anabranch-pipeline",
-        may_use: &["anabranch-proto"],
-        never: &[],
-        only_with: CHANNELS,
-    },
-    Row {
-        package: "anabranch-session",
-        may_use: &["anabranch-proto"],
-        never: &[],
-        only_with: CHANNELS,
-    },
-    Row {
-        package: "anabranch-adapters",
-        may_use: &["anabranch-proto"],
-        never: TOKIO,
-        only_with: &[],
-    },
+    Row { package: "anabranch-proto", may_use: &[], never: STREAMS, only_with: &[] },
+    Row { package: "anabranch-pipeline", may_use: &["anabranch-proto"], never: &[], only_with: CHANNELS },
+    Row { package: "anabranch-session", may_use: &["anabranch-proto"], never: &[], only_with: CHANNELS },
+    Row { package: "anabranch-adapters", may_use: &["anabranch-proto"], never: TOKIO, only_with: &[] },
     Row {
         package: "anabranch-testkit",
         may_use: &["anabranch-proto", "anabranch-adapters"],
@@ -59,12 +39,7 @@ pub(super) const TABLE: &[Row] = &[
     },
     Row {
         package: "anabranch-runtime",
-        may_use: &[
-            "anabranch-proto",
-            "anabranch-pipeline",
-            "anabranch-session",
-            "anabranch-adapters",
-        ],
+        may_use: &["anabranch-proto", "anabranch-pipeline", "anabranch-session", "anabranch-adapters"],
         never: &[],
         only_with: &[],
     },
@@ -81,12 +56,7 @@ pub(super) const TABLE: &[Row] = &[
         only_with: &[],
     },
     // It has to work when the others do not compile.
-    Row {
-        package: "xtask",
-        may_use: &[],
-        never: &[],
-        only_with: &[],
-    },
+    Row { package: "xtask", may_use: &[], never: &[], only_with: &[] },
 ];
 
 /// Finds dependencies that the table does not allow.
@@ -130,9 +100,7 @@ fn objection_to_ours(row: &Row, dependency: &Dependency) -> Option<String> {
     if row.may_use.contains(&name.as_str()) {
         None
     } else if dependency.kind != Kind::Dev {
-        Some(format!(
-            "{package} may not be built from {name}, which is not below it; see ARCHITECTURE.md"
-        ))
+        Some(format!("{package} may not be built from {name}, which is not below it; see ARCHITECTURE.md"))
     } else if req != "*" || dependency.path.is_none() {
         Some(format!(
             "{package} may use {name} in its tests by path alone, because packaging looks for a version: \
@@ -147,25 +115,17 @@ fn objection_to_others(row: &Row, dependency: &Dependency, others: &[&Package]) 
     let Dependency { name, features, .. } = dependency;
     let Row { package, .. } = row;
     if row.never.contains(&name.as_str()) {
-        return Some(format!(
-            "{package} may never be built from {name}; see ARCHITECTURE.md"
-        ));
+        return Some(format!("{package} may never be built from {name}; see ARCHITECTURE.md"));
     }
     let (_, allowed) = row.only_with.iter().find(|(limited, _)| limited == name)?;
-    let too_many = features
-        .iter()
-        .find(|feature| !allowed.contains(&feature.as_str()));
+    let too_many = features.iter().find(|feature| !allowed.contains(&feature.as_str()));
     if let Some(feature) = too_many {
         return Some(format!(
             "{package} may use {name} with {allowed:?} alone; drop the feature `{feature}`"
         ));
     }
     let turns_on_more = |other: &&Package| {
-        other.name == *name
-            && other
-                .features
-                .get("default")
-                .is_some_and(|default| !default.is_empty())
+        other.name == *name && other.features.get("default").is_some_and(|default| !default.is_empty())
     };
     (dependency.uses_default_features && others.iter().any(turns_on_more))
         .then(|| format!("{package} may use {name} with {allowed:?} alone; turn its default features off"))
@@ -179,10 +139,8 @@ fn features_turned_on<'a>(row: &'a Row, member: &'a Member<'_>) -> impl Iterator
         let name = name.trim_end_matches('?');
         let (_, allowed) = row.only_with.iter().find(|(limited, _)| *limited == name)?;
         (!allowed.contains(&feature)).then(|| {
-            let message = format!(
-                "{} may use {name} with {allowed:?} alone; drop `{turned_on}`",
-                row.package
-            );
+            let message =
+                format!("{} may use {name} with {allowed:?} alone; drop `{turned_on}`", row.package);
             member.finding_at("[features]", message)
         })
     })
@@ -197,23 +155,12 @@ pub(super) fn check_upward_uses(table: &[Row], member: &Member<'_>, files: &[Tex
         .iter()
         .filter(|dependency| dependency.kind == Kind::Dev && dependency.path.is_some())
         .filter(|dependency| !may_use.contains(&dependency.name.as_str()))
-        .map(|dependency| {
-            dependency
-                .rename
-                .as_ref()
-                .unwrap_or(&dependency.name)
-                .replace('-', "_")
-        })
+        .map(|dependency| dependency.rename.as_ref().unwrap_or(&dependency.name).replace('-', "_"))
         .collect();
     let source = format!("{}/src/", member.folder());
     let mut found = Vec::new();
-    for file in files
-        .iter()
-        .filter(|file| file.is_rust() && file.path.starts_with(&source))
-    {
-        let code = file
-            .numbered_lines()
-            .filter(|(_, line)| !line.trim_start().starts_with("//"));
+    for file in files.iter().filter(|file| file.is_rust() && file.path.starts_with(&source)) {
+        let code = file.numbered_lines().filter(|(_, line)| !line.trim_start().starts_with("//"));
         for (number, line) in code {
             for name in upward.iter().filter(|name| line.contains(&format!("{name}::"))) {
                 let message =

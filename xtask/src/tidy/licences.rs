@@ -31,12 +31,10 @@ pub(super) fn check(packages: &[Package], lock: &TextFile) -> Vec<Finding> {
         None => Some("names no licence".to_owned()),
         Some(expression) => match spdx::is_satisfied(expression, ALLOWED) {
             Ok(true) => None,
-            Ok(false) => Some(format!(
-                "is under `{expression}`, which is not on the list of allowed licences"
-            )),
-            Err(error) => Some(format!(
-                "has the licence `{expression}`, which cannot be read: {error}"
-            )),
+            Ok(false) => {
+                Some(format!("is under `{expression}`, which is not on the list of allowed licences"))
+            }
+            Err(error) => Some(format!("has the licence `{expression}`, which cannot be read: {error}")),
         },
     };
     let finding = |package: &Package, objection: String| {
@@ -55,16 +53,9 @@ pub(super) fn check(packages: &[Package], lock: &TextFile) -> Vec<Finding> {
 pub(super) fn check_deny(deny: &TextFile) -> Vec<Finding> {
     let in_deny: BTreeSet<&str> = allowed_in(&deny.text).collect();
     let here: BTreeSet<&str> = ALLOWED.iter().copied().collect();
-    let line = deny
-        .numbered_lines()
-        .find(|(_, line)| line.starts_with("allow = ["))
-        .map_or(1, |(n, _)| n);
-    let missing = here
-        .difference(&in_deny)
-        .map(|name| format!("`{name}` is missing here"));
-    let extra = in_deny
-        .difference(&here)
-        .map(|name| format!("`{name}` is allowed here alone"));
+    let line = deny.numbered_lines().find(|(_, line)| line.starts_with("allow = [")).map_or(1, |(n, _)| n);
+    let missing = here.difference(&in_deny).map(|name| format!("`{name}` is missing here"));
+    let extra = in_deny.difference(&here).map(|name| format!("`{name}` is allowed here alone"));
     missing
         .chain(extra)
         .map(|what| format!("{what}; keep the list the same as in xtask/src/tidy/licences.rs"))
@@ -75,13 +66,7 @@ pub(super) fn check_deny(deny: &TextFile) -> Vec<Finding> {
 /// The strings of `[licenses]`' `allow` array.
 fn allowed_in(deny: &str) -> impl Iterator<Item = &str> {
     let section = deny.split("\n[licenses]").nth(1).unwrap_or_default();
-    let array = section
-        .split("\nallow = [")
-        .nth(1)
-        .unwrap_or_default()
-        .split(']')
-        .next()
-        .unwrap_or_default();
+    let array = section.split("\nallow = [").nth(1).unwrap_or_default().split(']').next().unwrap_or_default();
     // Between quotes is every second piece.
     array.split('"').skip(1).step_by(2)
 }
@@ -102,41 +87,26 @@ mod tests {
 
     fn lock() -> TextFile {
         let text = "[[package]]\nname = \"good\"\nversion = \"1.0.0\"\n\n[[package]]\nname = \"bad\"\nversion = \"1.0.0\"\n";
-        TextFile {
-            path: "Cargo.lock".to_owned(),
-            text: text.to_owned(),
-        }
+        TextFile { path: "Cargo.lock".to_owned(), text: text.to_owned() }
     }
 
     fn deny(text: &str) -> TextFile {
-        TextFile {
-            path: "deny.toml".to_owned(),
-            text: text.to_owned(),
-        }
+        TextFile { path: "deny.toml".to_owned(), text: text.to_owned() }
     }
 
     #[test]
     fn a_licence_off_the_list_is_found_where_it_comes_in() {
-        let packages = [
-            licensed("good", Some("MIT OR GPL-3.0")),
-            licensed("bad", Some("GPL-3.0")),
-        ];
+        let packages = [licensed("good", Some("MIT OR GPL-3.0")), licensed("bad", Some("GPL-3.0"))];
         let findings = check(&packages, &lock());
         assert_eq!(findings.len(), 1, "{findings:?}");
         assert_eq!(findings[0].line, 6);
-        assert!(
-            findings[0].message.starts_with("bad 1.0.0 is under `GPL-3.0`"),
-            "{findings:?}"
-        );
+        assert!(findings[0].message.starts_with("bad 1.0.0 is under `GPL-3.0`"), "{findings:?}");
     }
 
     #[test]
     fn no_licence_and_an_unreadable_one_are_found() {
         let packages = [licensed("good", None), licensed("bad", Some("MIT OR"))];
-        let messages: Vec<_> = check(&packages, &lock())
-            .into_iter()
-            .map(|finding| finding.message)
-            .collect();
+        let messages: Vec<_> = check(&packages, &lock()).into_iter().map(|finding| finding.message).collect();
         assert!(messages[0].contains("names no licence"), "{messages:?}");
         assert!(messages[1].contains("cannot be read: it ends"), "{messages:?}");
     }
@@ -144,10 +114,7 @@ mod tests {
     #[test]
     fn a_list_for_cargo_deny_that_differs_is_found() {
         let quoted: Vec<_> = ALLOWED.iter().map(|name| format!("    \"{name}\",\n")).collect();
-        let same = format!(
-            "# why\n[licenses]\nconfidence = 1\nallow = [\n{}]\n[bans]\n",
-            quoted.concat()
-        );
+        let same = format!("# why\n[licenses]\nconfidence = 1\nallow = [\n{}]\n[bans]\n", quoted.concat());
         assert_eq!(check_deny(&deny(&same)), []);
 
         let extra = same.replace("\"Zlib\"", "\"Zlib\", \"GPL-3.0\"");

@@ -49,12 +49,8 @@ fn in_line(line: &str) -> Vec<&str> {
         .map(|(target, _)| target)
         .collect();
     // A link's text may be code, which cuts the line just before the target.
-    targets.extend(
-        line.split("`](")
-            .skip(1)
-            .filter_map(|rest| rest.split_once(')'))
-            .map(|(target, _)| target),
-    );
+    targets
+        .extend(line.split("`](").skip(1).filter_map(|rest| rest.split_once(')')).map(|(target, _)| target));
     if line.starts_with('[') && !line.starts_with("[^") {
         targets.extend(line.split_once("]: ").map(|(_, target)| target));
     }
@@ -65,11 +61,7 @@ fn in_line(line: &str) -> Vec<&str> {
 
 /// The path of a target within the repository, without title and heading; none for an address elsewhere.
 fn local(target: &str) -> Option<&str> {
-    let target = target
-        .split_whitespace()
-        .next()?
-        .trim_start_matches('<')
-        .trim_end_matches('>');
+    let target = target.split_whitespace().next()?.trim_start_matches('<').trim_end_matches('>');
     let path = target.split('#').next().filter(|path| !path.is_empty())?;
     let has_scheme = path.split('/').next().is_some_and(|first| first.contains(':'));
     (!has_scheme).then_some(path)
@@ -94,10 +86,7 @@ mod tests {
     use super::*;
 
     fn found(path: &str, text: &str) -> Vec<String> {
-        let file = TextFile {
-            path: path.to_owned(),
-            text: text.to_owned(),
-        };
+        let file = TextFile { path: path.to_owned(), text: text.to_owned() };
         let exists = |path: &str| ["README.md", "docs", "docs/a.md", "docs/b c.md"].contains(&path);
         check(&file, exists).iter().map(Finding::to_string).collect()
     }
@@ -106,20 +95,13 @@ mod tests {
     fn a_link_that_leads_nowhere_is_found() {
         for (page, text, path) in [
             ("README.md", "x\n[a](docs/b.md)", "docs/b.md"),
-            (
-                "README.md",
-                "x\n[a](docs/a.md) and ![b](picture.svg \"title\")",
-                "picture.svg",
-            ),
+            ("README.md", "x\n[a](docs/a.md) and ![b](picture.svg \"title\")", "picture.svg"),
             ("docs/a.md", "x\n[`code`](./b.md#part)", "docs/b.md"),
             ("docs/a.md", "x\n[a]: ../b.md", "b.md"),
         ] {
             let found = found(page, text);
             assert_eq!(found.len(), 1, "{text}: {found:?}");
-            assert!(
-                found[0].starts_with(&format!("{page}:2: ")) && found[0].contains(path),
-                "{found:?}"
-            );
+            assert!(found[0].starts_with(&format!("{page}:2: ")) && found[0].contains(path), "{found:?}");
         }
     }
 

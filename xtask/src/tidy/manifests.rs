@@ -14,42 +14,18 @@ pub(super) fn check(member: &Member<'_>, files: &[TextFile]) -> Vec<Finding> {
 }
 
 fn check_fields(member: &Member<'_>, files: &[TextFile]) -> Vec<Finding> {
-    let Package {
-        description,
-        license,
-        rust_version,
-        readme,
-        ..
-    } = member.package;
-    let readme = readme
-        .as_deref()
-        .and_then(|readme| joined(member.folder(), readme));
+    let Package { description, license, rust_version, readme, .. } = member.package;
+    let readme = readme.as_deref().and_then(|readme| joined(member.folder(), readme));
     let present = [
-        (
-            "description",
-            description.is_some(),
-            "say in a line what the package is",
-        ),
+        ("description", description.is_some(), "say in a line what the package is"),
         ("license", license.is_some(), "write `license.workspace = true`"),
-        (
-            "rust-version",
-            rust_version.is_some(),
-            "write `rust-version.workspace = true`",
-        ),
-        (
-            "readme",
-            readme.is_some(),
-            "write `readme = \"README.md\"` and the page",
-        ),
+        ("rust-version", rust_version.is_some(), "write `rust-version.workspace = true`"),
+        ("readme", readme.is_some(), "write `readme = \"README.md\"` and the page"),
     ];
     let absent = present.iter().filter(|(_, present, _)| !present);
     let mut found: Vec<_> = absent
         .map(|(field, _, advice)| {
-            Finding::new(
-                &member.manifest.path,
-                1,
-                format!("`{field}` is missing; {advice}"),
-            )
+            Finding::new(&member.manifest.path, 1, format!("`{field}` is missing; {advice}"))
         })
         .collect();
     if let Some(readme) = readme.filter(|readme| !files.iter().any(|file| file.path == *readme)) {
@@ -100,10 +76,7 @@ pub(super) fn line_of_dependency(manifest: &str, name: &str) -> usize {
         let rest = line.trim_start().strip_prefix(name)?;
         (rest.is_empty() || rest.starts_with([' ', '.', '='])).then_some(())
     };
-    manifest
-        .lines()
-        .position(|line| names(line).is_some())
-        .map_or(1, |index| index + 1)
+    manifest.lines().position(|line| names(line).is_some()).map_or(1, |index| index + 1)
 }
 
 /// Which kind of table a line stands in.
@@ -155,12 +128,7 @@ fn entries(manifest: &str) -> impl Iterator<Item = Entry<'_>> {
         }
         let opened = line.matches(['[', '{']).count();
         depth = (depth + opened).saturating_sub(line.matches([']', '}']).count());
-        (begins && !line.is_empty()).then(|| Entry {
-            section,
-            table: table(section),
-            number,
-            line,
-        })
+        (begins && !line.is_empty()).then(|| Entry { section, table: table(section), number, line })
     })
 }
 
@@ -211,17 +179,11 @@ workspace = true
 ";
 
     fn manifest(text: &str) -> TextFile {
-        TextFile {
-            path: "crates/a/Cargo.toml".to_owned(),
-            text: text.to_owned(),
-        }
+        TextFile { path: "crates/a/Cargo.toml".to_owned(), text: text.to_owned() }
     }
 
     fn lines(text: &str) -> Vec<usize> {
-        check_text(&manifest(text))
-            .into_iter()
-            .map(|finding| finding.line)
-            .collect()
+        check_text(&manifest(text)).into_iter().map(|finding| finding.line).collect()
     }
 
     #[test]
@@ -231,39 +193,21 @@ workspace = true
 
     #[test]
     fn a_version_of_its_own_is_found() {
+        assert_eq!(lines(&GOOD.replace("serde.workspace = true", "serde = \"1\"")), [8]);
+        assert_eq!(lines(&GOOD.replace("libc.workspace = true", "libc = { version = \"0.2\" }")), [18]);
         assert_eq!(
-            lines(&GOOD.replace("serde.workspace = true", "serde = \"1\"")),
-            [8]
-        );
-        assert_eq!(
-            lines(&GOOD.replace("libc.workspace = true", "libc = { version = \"0.2\" }")),
-            [18]
-        );
-        assert_eq!(
-            lines(&GOOD.replace(
-                "{ path = \"../above\" }",
-                "{ path = \"../above\", version = \"1\" }"
-            )),
+            lines(&GOOD.replace("{ path = \"../above\" }", "{ path = \"../above\", version = \"1\" }")),
             [15]
         );
-        assert_eq!(
-            lines(&GOOD.replace("serde.workspace = true", "a = { path = \"../a\" }")),
-            [8]
-        );
-        assert_eq!(
-            lines(&format!("{GOOD}\n[dependencies.bytes]\nversion = \"1\"\n")),
-            [24]
-        );
+        assert_eq!(lines(&GOOD.replace("serde.workspace = true", "a = { path = \"../a\" }")), [8]);
+        assert_eq!(lines(&format!("{GOOD}\n[dependencies.bytes]\nversion = \"1\"\n")), [24]);
     }
 
     #[test]
     fn lints_that_are_not_inherited_are_found() {
         assert_eq!(lines(&GOOD.replace("[lints]\nworkspace = true\n", "")), [1]);
         assert_eq!(
-            lines(&GOOD.replace(
-                "[lints]\nworkspace = true\n",
-                "[lints.rust]\nunsafe_code = \"warn\"\n"
-            )),
+            lines(&GOOD.replace("[lints]\nworkspace = true\n", "[lints.rust]\nunsafe_code = \"warn\"\n")),
             [1]
         );
     }
@@ -277,19 +221,10 @@ workspace = true
             readme: Some(PathBuf::from("../../README.md")),
             ..Package::default()
         };
-        let readme = [TextFile {
-            path: "README.md".to_owned(),
-            text: String::new(),
-        }];
+        let readme = [TextFile { path: "README.md".to_owned(), text: String::new() }];
         let found = |package: &Package, files: &[TextFile]| {
-            let member = Member {
-                package,
-                manifest: manifest(GOOD),
-            };
-            check_fields(&member, files)
-                .into_iter()
-                .map(|finding| finding.message)
-                .collect::<Vec<_>>()
+            let member = Member { package, manifest: manifest(GOOD) };
+            check_fields(&member, files).into_iter().map(|finding| finding.message).collect::<Vec<_>>()
         };
         assert_eq!(found(&full, &readme), [""; 0]);
         assert_eq!(found(&Package::default(), &readme).len(), 4);

@@ -10,42 +10,20 @@ const MOST_LINES: usize = 800;
 /// What is written nowhere, in pieces so that this file passes, and what to do instead.
 const MARKS: &[(&str, &str)] = &[
     (concat!("todo", "!"), "write the code, or leave the item out"),
-    (
-        concat!("unimplemented", "!"),
-        "write the code, or leave the item out",
-    ),
+    (concat!("unimplemented", "!"), "write the code, or leave the item out"),
     (concat!("dbg", "!"), "remove it"),
-    (
-        concat!("TO", "DO"),
-        "do it, or describe the limit in the item's documentation",
-    ),
-    (
-        concat!("FIX", "ME"),
-        "mend it, or describe the limit in the item's documentation",
-    ),
-    (
-        concat!("XX", "X"),
-        "settle it, or describe the limit in the item's documentation",
-    ),
+    (concat!("TO", "DO"), "do it, or describe the limit in the item's documentation"),
+    (concat!("FIX", "ME"), "mend it, or describe the limit in the item's documentation"),
+    (concat!("XX", "X"), "settle it, or describe the limit in the item's documentation"),
     (concat!("HA", "CK"), "say why it has to be so in a sentence"),
     (concat!("#[", "ignore"), "a test runs or does not exist"),
-    (
-        concat!("#[", "allow("),
-        "write `#[expect(…, reason = \"…\")]`, which ends when its cause does",
-    ),
-    (
-        concat!("#![", "allow("),
-        "write `#![expect(…, reason = \"…\")]`, which ends when its cause does",
-    ),
+    (concat!("#[", "allow("), "write `#[expect(…, reason = \"…\")]`, which ends when its cause does"),
+    (concat!("#![", "allow("), "write `#![expect(…, reason = \"…\")]`, which ends when its cause does"),
 ];
 
 /// Channels without a bound, which hide that a reader is too slow until memory is gone.
-const CHANNELS: &[&str] = &[
-    concat!("unbounded", "("),
-    concat!("unbounded", "_channel"),
-    "UnboundedSender",
-    "UnboundedReceiver",
-];
+const CHANNELS: &[&str] =
+    &[concat!("unbounded", "("), concat!("unbounded", "_channel"), "UnboundedSender", "UnboundedReceiver"];
 
 /// Finds marks, missing module documentation and files that are too long.
 pub(super) fn check(file: &TextFile) -> Vec<Finding> {
@@ -58,10 +36,7 @@ pub(super) fn check(file: &TextFile) -> Vec<Finding> {
         for (mark, advice) in MARKS.iter().filter(|(mark, _)| contains_word(line, mark)) {
             found.push(Finding::new(&file.path, number, format!("`{mark}`: {advice}")));
         }
-        for channel in CHANNELS
-            .iter()
-            .filter(|channel| in_crates && contains_word(line, channel))
-        {
+        for channel in CHANNELS.iter().filter(|channel| in_crates && contains_word(line, channel)) {
             let message = format!("`{channel}`: use a bounded channel and say why its bound is enough");
             found.push(Finding::new(&file.path, number, message));
         }
@@ -72,26 +47,15 @@ pub(super) fn check(file: &TextFile) -> Vec<Finding> {
 
 fn check_shape(file: &TextFile) -> Vec<Finding> {
     let is_source = file.path.starts_with("xtask/src/")
-        || file
-            .path
-            .strip_prefix("crates/")
-            .is_some_and(|rest| rest.split('/').nth(1) == Some("src"));
+        || file.path.strip_prefix("crates/").is_some_and(|rest| rest.split('/').nth(1) == Some("src"));
     if !is_source {
         return Vec::new();
     }
     let mut found = Vec::new();
     if !file.text.starts_with("//!") {
-        found.push(Finding::new(
-            &file.path,
-            1,
-            "begin with `//!` and say what the module is for",
-        ));
+        found.push(Finding::new(&file.path, 1, "begin with `//!` and say what the module is for"));
     }
-    let without_tests = file
-        .text
-        .lines()
-        .take_while(|line| line.trim_end() != "#[cfg(test)]")
-        .count();
+    let without_tests = file.text.lines().take_while(|line| line.trim_end() != "#[cfg(test)]").count();
     if without_tests > MOST_LINES {
         let message =
             format!("{without_tests} lines without the tests; split at {MOST_LINES}, one idea per file");
@@ -122,10 +86,7 @@ mod tests {
     use super::*;
 
     fn found(path: &str, text: &str) -> Vec<String> {
-        let file = TextFile {
-            path: path.to_owned(),
-            text: text.to_owned(),
-        };
+        let file = TextFile { path: path.to_owned(), text: text.to_owned() };
         check(&file).iter().map(Finding::to_string).collect()
     }
 
@@ -135,20 +96,14 @@ mod tests {
             let text = format!("//! A module.\nfn f() {{}} // {mark} here\n");
             let found = found("crates/a/src/lib.rs", &text);
             assert_eq!(found.len(), 1, "{mark}: {found:?}");
-            assert!(
-                found[0].starts_with(&format!("crates/a/src/lib.rs:2: `{mark}`")),
-                "{found:?}"
-            );
+            assert!(found[0].starts_with(&format!("crates/a/src/lib.rs:2: `{mark}`")), "{found:?}");
         }
     }
 
     #[test]
     fn a_mark_within_a_longer_name_is_none() {
         let text = "//! A module with a MASTODON, a `dbg` and an expectation.\n#[expect(dead_code)]\n";
-        let text = text.replace(
-            "MASTODON",
-            concat!("MASTO", "DOS, XX", "XX, a SHA", "CK, my_dbg!"),
-        );
+        let text = text.replace("MASTODON", concat!("MASTO", "DOS, XX", "XX, a SHA", "CK, my_dbg!"));
         assert_eq!(found("crates/a/src/lib.rs", &text), [""; 0]);
         assert!(!contains_word("aab", "ab") && contains_word("aab ab", "ab"));
         assert!(!contains_word("abab", "ab"));

@@ -31,11 +31,7 @@ struct Finding {
 
 impl Finding {
     fn new(path: &str, line: usize, message: impl Into<String>) -> Self {
-        Self {
-            path: path.to_owned(),
-            line,
-            message: message.into(),
-        }
+        Self { path: path.to_owned(), line, message: message.into() }
     }
 }
 
@@ -55,10 +51,7 @@ struct Member<'a> {
 impl Member<'_> {
     /// The package's folder from the repository's root.
     fn folder(&self) -> &str {
-        self.manifest
-            .path
-            .trim_end_matches("Cargo.toml")
-            .trim_end_matches('/')
+        self.manifest.path.trim_end_matches("Cargo.toml").trim_end_matches('/')
     }
 
     /// A finding at the line of the manifest that names a dependency.
@@ -93,11 +86,7 @@ pub(crate) fn check(metadata: &Metadata) -> Result<Verdict, Error> {
         println!("{finding}");
     }
     if findings.is_empty() {
-        println!(
-            "tidy: {} files, {} packages, no findings",
-            files.len(),
-            metadata.packages.len()
-        );
+        println!("tidy: {} files, {} packages, no findings", files.len(), metadata.packages.len());
         Ok(Verdict::Clean)
     } else {
         println!("tidy: {} findings", findings.len());
@@ -122,9 +111,7 @@ fn findings(metadata: &Metadata, files: &[TextFile]) -> Result<Vec<Finding>, Err
     for file in files {
         found.extend(text::check(file));
         found.extend(marks::check(file));
-        found.extend(links::check(file, |path| {
-            metadata.workspace_root.join(path).exists()
-        }));
+        found.extend(links::check(file, |path| metadata.workspace_root.join(path).exists()));
     }
 
     found.sort();
@@ -140,23 +127,13 @@ fn members(metadata: &Metadata) -> Result<Vec<Member<'_>>, Error> {
         }
     };
     let members = metadata.members().into_iter();
-    members
-        .map(|package| {
-            Ok(Member {
-                package,
-                manifest: read(package)?,
-            })
-        })
-        .collect()
+    members.map(|package| Ok(Member { package, manifest: read(package)? })).collect()
 }
 
 /// The file of that path; an empty one where there is none, in which the checks then miss what they look for.
 fn text_of(files: &[TextFile], path: &str) -> TextFile {
     let found = files.iter().find(|file| file.path == path);
-    found.cloned().unwrap_or_else(|| TextFile {
-        path: path.to_owned(),
-        text: String::new(),
-    })
+    found.cloned().unwrap_or_else(|| TextFile { path: path.to_owned(), text: String::new() })
 }
 
 #[cfg(test)]
@@ -166,9 +143,6 @@ mod tests {
     #[test]
     fn a_finding_is_printed_so_that_an_editor_can_jump_to_it() {
         let finding = Finding::new("crates/proto/src/lib.rs", 3, "is wrong; do this");
-        assert_eq!(
-            finding.to_string(),
-            "crates/proto/src/lib.rs:3: is wrong; do this"
-        );
+        assert_eq!(finding.to_string(), "crates/proto/src/lib.rs:3: is wrong; do this");
     }
 }

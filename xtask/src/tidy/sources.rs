@@ -9,15 +9,10 @@ const REGISTRY: &str = concat!("registry+https://github.com/rust-lang/", "crates
 
 /// One finding per package that comes from elsewhere.
 pub(super) fn check(others: &[&Package], lock: &TextFile) -> Vec<Finding> {
-    let elsewhere = others
-        .iter()
-        .filter(|package| package.source.as_deref() != Some(REGISTRY));
+    let elsewhere = others.iter().filter(|package| package.source.as_deref() != Some(REGISTRY));
     elsewhere
         .map(|package| {
-            let from = package
-                .source
-                .as_deref()
-                .unwrap_or("a folder outside the workspace");
+            let from = package.source.as_deref().unwrap_or("a folder outside the workspace");
             let Package { name, version, .. } = package;
             let message = format!("{name} {version} comes from {from}; depend on a released version");
             Finding::new(&lock.path, line_in_lock(lock, package), message)
@@ -56,10 +51,7 @@ mod tests {
             name = \"a\"\nversion = \"1.0.0\"\n\n\
             name = \"a\"\nversion = \"2.0.0\"\n\n\
             name = \"b\"\nversion = \"2.0.0\"\n";
-        TextFile {
-            path: "Cargo.lock".to_owned(),
-            text: text.to_owned(),
-        }
+        TextFile { path: "Cargo.lock".to_owned(), text: text.to_owned() }
     }
 
     #[test]
@@ -73,10 +65,7 @@ mod tests {
         let findings = check(&others.iter().collect::<Vec<_>>(), &lock());
         let lines: Vec<_> = findings.iter().map(|finding| finding.line).collect();
         assert_eq!(lines, [4, 7, 1]);
-        assert!(
-            findings[0].message.starts_with("a 2.0.0 comes from git+https"),
-            "{findings:?}"
-        );
+        assert!(findings[0].message.starts_with("a 2.0.0 comes from git+https"), "{findings:?}");
         assert!(findings[1].message.contains("a folder outside"), "{findings:?}");
     }
 }

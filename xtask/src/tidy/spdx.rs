@@ -23,17 +23,11 @@ pub(super) enum ExpressionError {
 /// Whether someone may choose such that only licences in `allowed` apply. One with an exception counts as its whole
 /// text, `Apache-2.0 WITH LLVM-exception`.
 pub(super) fn is_satisfied(expression: &str, allowed: &[&str]) -> Result<bool, ExpressionError> {
-    let mut reader = Reader {
-        tokens: tokens(expression).into_iter().peekable(),
-        allowed,
-    };
+    let mut reader = Reader { tokens: tokens(expression).into_iter().peekable(), allowed };
     let satisfied = reader.alternatives()?;
     match reader.tokens.next() {
         None => Ok(satisfied),
-        Some(found) => Err(ExpressionError::Unexpected {
-            found,
-            expected: "AND, OR or the end",
-        }),
+        Some(found) => Err(ExpressionError::Unexpected { found, expected: "AND, OR or the end" }),
     }
 }
 
@@ -75,11 +69,7 @@ impl Reader<'_> {
     fn term(&mut self) -> Result<bool, ExpressionError> {
         if self.takes("(") {
             let inner = self.alternatives()?;
-            return if self.takes(")") {
-                Ok(inner)
-            } else {
-                Err(self.unexpected("`)`"))
-            };
+            return if self.takes(")") { Ok(inner) } else { Err(self.unexpected("`)`")) };
         }
         let mut licence = self.name("a licence")?;
         if self.takes("WITH") {
@@ -91,9 +81,7 @@ impl Reader<'_> {
 
     fn name(&mut self, expected: &'static str) -> Result<String, ExpressionError> {
         let is_name = |token: &String| !["AND", "OR", "WITH", "(", ")"].contains(&token.as_str());
-        self.tokens
-            .next_if(is_name)
-            .ok_or_else(|| self.unexpected(expected))
+        self.tokens.next_if(is_name).ok_or_else(|| self.unexpected(expected))
     }
 
     fn takes(&mut self, token: &str) -> bool {
@@ -113,15 +101,7 @@ mod tests {
     use super::*;
 
     fn satisfied(expression: &str) -> Result<bool, ExpressionError> {
-        is_satisfied(
-            expression,
-            &[
-                "MIT",
-                "Apache-2.0",
-                "Apache-2.0 WITH LLVM-exception",
-                "Unicode-3.0",
-            ],
-        )
+        is_satisfied(expression, &["MIT", "Apache-2.0", "Apache-2.0 WITH LLVM-exception", "Unicode-3.0"])
     }
 
     #[test]
@@ -141,12 +121,9 @@ mod tests {
     #[test]
     fn all_that_are_joined_are_needed() {
         assert_eq!(satisfied("(MIT OR Apache-2.0) AND Unicode-3.0"), Ok(true));
-        for expression in [
-            "GPL-3.0",
-            "MIT AND GPL-3.0",
-            "(MIT OR GPL-3.0) AND (GPL-3.0 OR X)",
-            "MIT AND (X OR GPL-3.0)",
-        ] {
+        for expression in
+            ["GPL-3.0", "MIT AND GPL-3.0", "(MIT OR GPL-3.0) AND (GPL-3.0 OR X)", "MIT AND (X OR GPL-3.0)"]
+        {
             assert_eq!(satisfied(expression), Ok(false), "{expression}");
         }
     }
@@ -177,11 +154,7 @@ mod tests {
             ("MIT WITH", "it ends where an exception is expected"),
             ("MIT OR (", "it ends where a licence is expected"),
         ] {
-            assert_eq!(
-                satisfied(expression).unwrap_err().to_string(),
-                message,
-                "{expression}"
-            );
+            assert_eq!(satisfied(expression).unwrap_err().to_string(), message, "{expression}");
         }
     }
 }

@@ -59,10 +59,7 @@ mod tests {
     use super::*;
 
     fn found(path: &str, text: &str) -> Vec<usize> {
-        let file = TextFile {
-            path: path.to_owned(),
-            text: text.to_owned(),
-        };
+        let file = TextFile { path: path.to_owned(), text: text.to_owned() };
         check(&file).into_iter().map(|finding| finding.line).collect()
     }
 
@@ -79,13 +76,9 @@ mod tests {
     #[test]
     fn a_folder_of_that_name_further_down_is_none() {
         for folder in FOLDERS {
-            for (before, after) in [
-                ("https://example.org", "a"),
-                ("$DIR", "a"),
-                ("..", "a"),
-                ("", "$name"),
-                ("", ""),
-            ] {
+            for (before, after) in
+                [("https://example.org", "a"), ("$DIR", "a"), ("..", "a"), ("", "$name"), ("", "")]
+            {
                 let text = format!("{before}{folder}{after}\n");
                 assert_eq!(found("a.md", &text), [0; 0], "{text}");
             }

@@ -116,12 +116,7 @@ impl DataBlockDelta {
         media_type: impl Into<Arc<str>>,
         part: DataPart,
     ) -> Self {
-        Self {
-            reply_id: reply_id.into(),
-            block_id: block_id.into(),
-            media_type: media_type.into(),
-            part,
-        }
+        Self { reply_id: reply_id.into(), block_id: block_id.into(), media_type: media_type.into(), part }
     }
 }
 
@@ -148,14 +143,8 @@ struct DataPartWire<T> {
 impl Serialize for DataPart {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self {
-            Self::Base64(data) => DataPartWire {
-                data: Some(data),
-                url: None,
-            },
-            Self::Url(url) => DataPartWire {
-                data: None,
-                url: Some(url),
-            },
+            Self::Base64(data) => DataPartWire { data: Some(data), url: None },
+            Self::Url(url) => DataPartWire { data: None, url: Some(url) },
         }
         .serialize(serializer)
     }
@@ -164,22 +153,11 @@ impl Serialize for DataPart {
 impl<'de> Deserialize<'de> for DataPart {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         match DataPartWire::<String>::deserialize(deserializer)? {
-            DataPartWire {
-                data: Some(data),
-                url: None,
-            } => Ok(Self::Base64(data)),
-            DataPartWire {
-                data: None,
-                url: Some(url),
-            } => Ok(Self::Url(url)),
-            DataPartWire {
-                data: Some(_),
-                url: Some(_),
+            DataPartWire { data: Some(data), url: None } => Ok(Self::Base64(data)),
+            DataPartWire { data: None, url: Some(url) } => Ok(Self::Url(url)),
+            DataPartWire { data: Some(_), url: Some(_) } | DataPartWire { data: None, url: None } => {
+                Err(D::Error::custom("exactly one of `data` and `url` must be given"))
             }
-            | DataPartWire {
-                data: None,
-                url: None,
-            } => Err(D::Error::custom("exactly one of `data` and `url` must be given")),
         }
     }
 }

@@ -52,11 +52,7 @@ impl ConfirmResult {
     /// An answer for one call, with no rules to keep.
     #[must_use]
     pub fn new(confirmed: bool, tool_call: ToolCallBlock) -> Self {
-        Self {
-            confirmed,
-            tool_call,
-            rules: None,
-        }
+        Self { confirmed, tool_call, rules: None }
     }
 }
 

@@ -28,9 +28,6 @@ pub struct Unknown {
 impl Unknown {
     /// An event of a kind, with its fields.
     pub fn new(kind: impl Into<Arc<str>>, fields: Fields) -> Self {
-        Self {
-            kind: kind.into(),
-            fields,
-        }
+        Self { kind: kind.into(), fields }
     }
 }

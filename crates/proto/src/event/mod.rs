@@ -59,14 +59,7 @@ impl Event {
         metadata: Metadata,
         kind: impl Into<EventKind>,
     ) -> Self {
-        Self {
-            id: id.into(),
-            created_at,
-            scope,
-            metadata,
-            kind: kind.into(),
-            extra: None,
-        }
+        Self { id: id.into(), created_at, scope, metadata, kind: kind.into(), extra: None }
     }
 
     /// An event with a fresh id and the time now.

@@ -102,14 +102,8 @@ impl ToolResultDataDelta {
 }
 
 impl Payload for ToolResultDataDelta {
-    const FIELDS: &'static [&'static str] = &[
-        "reply_id",
-        "tool_call_id",
-        "block_id",
-        "media_type",
-        "data",
-        "url",
-    ];
+    const FIELDS: &'static [&'static str] =
+        &["reply_id", "tool_call_id", "block_id", "media_type", "data", "url"];
 }
 
 payload! {

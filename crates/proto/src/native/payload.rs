@@ -43,24 +43,8 @@ impl Wrap<'_> {
             #[serde(flatten)]
             extra: Option<&'a Fields>,
         }
-        let Self {
-            seq,
-            id,
-            created_at,
-            metadata,
-            tag,
-            extra,
-        } = self;
-        Object {
-            seq,
-            id,
-            created_at,
-            metadata,
-            tag,
-            payload,
-            extra,
-        }
-        .serialize(serializer)
+        let Self { seq, id, created_at, metadata, tag, extra } = self;
+        Object { seq, id, created_at, metadata, tag, payload, extra }.serialize(serializer)
     }
 }
 
@@ -81,10 +65,7 @@ pub(crate) fn to_fields(pairs: Pairs<'_>) -> Fields {
 
 /// Reads a payload from its fields; fields that it does not have are passed over.
 pub(crate) fn read<'de, P: Deserialize<'de>>(pairs: Pairs<'de>) -> Result<P, FieldError> {
-    P::deserialize(PayloadDeserializer {
-        pairs: pairs.into_iter(),
-        value: None,
-    })
+    P::deserialize(PayloadDeserializer { pairs: pairs.into_iter(), value: None })
 }
 
 /// A field that could not be read.
@@ -107,17 +88,11 @@ impl std::error::Error for FieldError {}
 
 impl serde::de::Error for FieldError {
     fn custom<T: fmt::Display>(message: T) -> Self {
-        Self {
-            field: None,
-            message: message.to_string(),
-        }
+        Self { field: None, message: message.to_string() }
     }
 
     fn missing_field(field: &'static str) -> Self {
-        Self {
-            field: Some(field.to_owned()),
-            message: "missing".to_owned(),
-        }
+        Self { field: Some(field.to_owned()), message: "missing".to_owned() }
     }
 }
 
@@ -163,11 +138,10 @@ impl<'de> MapAccess<'de> for PayloadDeserializer<'de> {
         let Some((name, raw)) = self.value.take() else {
             return Err(FieldError::custom("a value was asked for before its key"));
         };
-        seed.deserialize(&mut serde_json::Deserializer::from_str(raw.get()))
-            .map_err(|error| FieldError {
-                field: Some(name.to_owned()),
-                message: without_position(&error.to_string()),
-            })
+        seed.deserialize(&mut serde_json::Deserializer::from_str(raw.get())).map_err(|error| FieldError {
+            field: Some(name.to_owned()),
+            message: without_position(&error.to_string()),
+        })
     }
 }
 

@@ -58,22 +58,14 @@ impl Reader {
         let seq = object.take_optional("seq", "the line")?;
         let tag: String = object.take("type", "the line")?;
         if tag != "SUB_AGENT" {
-            return Ok(Line {
-                seq,
-                event: event(object, &tag, Scope::Root)?,
-            });
+            return Ok(Line { seq, event: event(object, &tag, Scope::Root)? });
         }
-        let inner = object
-            .take_raw("event")
-            .ok_or_else(|| field("SUB_AGENT", "field `event`: missing"))?;
+        let inner = object.take_raw("event").ok_or_else(|| field("SUB_AGENT", "field `event`: missing"))?;
         let scope = payload::read(object.borrowed()).map_err(|error| field("SUB_AGENT", error))?;
         let scope = self.intern(scope);
         let mut inner = self::object(inner.get())?;
         let tag: String = inner.take("type", "the event in SUB_AGENT")?;
-        Ok(Line {
-            seq,
-            event: event(inner, &tag, Scope::Child(scope))?,
-        })
+        Ok(Line { seq, event: event(inner, &tag, Scope::Child(scope))? })
     }
 
     fn intern(&mut self, scope: ChildScope) -> Arc<ChildScope> {
@@ -96,11 +88,8 @@ fn event(mut object: Object<'_>, tag: &str, scope: Scope) -> Result<Event, ReadE
     let (kind, own) = EventKind::read(tag, object.borrowed()).map_err(|error| field(tag, error))?;
     let mut event = Event::new(id, created_at, scope, metadata, kind);
     if let Some(own) = own {
-        let extra: Pairs<'_> = object
-            .borrowed()
-            .into_iter()
-            .filter(|(name, _)| !own.contains(name))
-            .collect();
+        let extra: Pairs<'_> =
+            object.borrowed().into_iter().filter(|(name, _)| !own.contains(name)).collect();
         if !extra.is_empty() {
             event.extra = Some(Box::new(payload::to_fields(extra)));
         }
@@ -109,10 +98,7 @@ fn event(mut object: Object<'_>, tag: &str, scope: Scope) -> Result<Event, ReadE
 }
 
 fn field(kind: &str, problem: impl fmt::Display) -> ReadError {
-    ReadError::Field {
-        kind: kind.to_owned(),
-        problem: problem.to_string(),
-    }
+    ReadError::Field { kind: kind.to_owned(), problem: problem.to_string() }
 }
 
 fn object(text: &str) -> Result<Object<'_>, ReadError> {
@@ -132,9 +118,7 @@ impl<'a> Object<'a> {
     }
 
     fn take<T: Deserialize<'a>>(&mut self, name: &str, of: &str) -> Result<T, ReadError> {
-        let raw = self
-            .take_raw(name)
-            .ok_or_else(|| field(of, format_args!("field `{name}`: missing")))?;
+        let raw = self.take_raw(name).ok_or_else(|| field(of, format_args!("field `{name}`: missing")))?;
         parse(name, of, raw)
     }
 
@@ -148,12 +132,8 @@ impl<'a> Object<'a> {
 }
 
 fn parse<'a, T: Deserialize<'a>>(name: &str, of: &str, raw: &'a RawValue) -> Result<T, ReadError> {
-    serde_json::from_str(raw.get()).map_err(|error| {
-        field(
-            of,
-            format_args!("field `{name}`: {}", without_position(&error.to_string())),
-        )
-    })
+    serde_json::from_str(raw.get())
+        .map_err(|error| field(of, format_args!("field `{name}`: {}", without_position(&error.to_string()))))
 }
 
 impl<'de> Deserialize<'de> for Object<'de> {

@@ -40,23 +40,10 @@ pub fn write(seq: Option<u64>, event: &Event, out: &mut Vec<u8>) -> serde_json::
 impl Serialize for Native<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match &self.event.scope {
-            Scope::Root => Body {
-                seq: self.seq,
-                event: self.event,
-            }
-            .serialize(serializer),
+            Scope::Root => Body { seq: self.seq, event: self.event }.serialize(serializer),
             Scope::Child(scope) => {
-                let event = Body {
-                    seq: None,
-                    event: self.event,
-                };
-                SubAgent {
-                    seq: self.seq,
-                    tag: "SUB_AGENT",
-                    scope,
-                    event,
-                }
-                .serialize(serializer)
+                let event = Body { seq: None, event: self.event };
+                SubAgent { seq: self.seq, tag: "SUB_AGENT", scope, event }.serialize(serializer)
             }
         }
     }

@@ -1,0 +1,208 @@
+//! Adds the chunks of a call up to its response.
+
+use std::collections::HashMap;
+
+use anabranch_proto::{Artifact, BlockId, ContentBlock, Metadata, ToolChunk, ToolResponse, ToolResultState};
+
+/// What the chunks of a call add up to so far. Linear in what comes, whatever the number of chunks.
+#[derive(Debug)]
+pub(crate) struct Accumulator {
+    state: ToolResultState,
+    content: Vec<ContentBlock>,
+    by_id: HashMap<BlockId, usize>,
+    metadata: Metadata,
+    bytes: usize,
+    is_complete: bool,
+}
+
+/// Whether a chunk became a part of the result.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Accepted {
+    Yes,
+    /// The last chunk had come before.
+    AfterTheLast,
+    /// With it the output would be larger than it may be.
+    TooMuch,
+}
+
+impl Accumulator {
+    pub(crate) fn new() -> Self {
+        Self {
+            state: ToolResultState::Running,
+            content: Vec::new(),
+            by_id: HashMap::new(),
+            metadata: Metadata::default(),
+            bytes: 0,
+            is_complete: false,
+        }
+    }
+
+    /// Adds a chunk, unless its content would take the output beyond `limit` bytes.
+    pub(crate) fn push(&mut self, chunk: &ToolChunk, limit: usize) -> Accepted {
+        if self.is_complete {
+            return Accepted::AfterTheLast;
+        }
+        let bytes = self.bytes.saturating_add(chunk.content.iter().map(size).sum());
+        if bytes > limit {
+            return Accepted::TooMuch;
+        }
+        self.bytes = bytes;
+        self.state = self.state.worse(chunk.state);
+        self.metadata = self.metadata.merged(&chunk.metadata);
+        self.is_complete = chunk.is_last;
+        for block in &chunk.content {
+            self.append(block);
+        }
+        Accepted::Yes
+    }
+
+    /// Ends the result as failed, with a text after what came.
+    pub(crate) fn fail(&mut self, text: &str) {
+        self.is_complete = false;
+        let text = if self.content.is_empty() { text.to_owned() } else { format!("\n{text}") };
+        self.push(&ToolChunk::error(text), usize::MAX);
+    }
+
+    pub(crate) fn is_complete(&self) -> bool {
+        self.is_complete
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.content.is_empty()
+    }
+
+    /// The response; a call that never said otherwise was a success.
+    pub(crate) fn finish(&mut self, artifacts: &[Artifact]) -> ToolResponse {
+        let state = self.state.worse(ToolResultState::Success);
+        let mut metadata = std::mem::take(&mut self.metadata);
+        if !artifacts.is_empty() {
+            let mut files =
+                metadata.get("files").and_then(|files| files.to::<Vec<Artifact>>().ok()).unwrap_or_default();
+            files.extend_from_slice(artifacts);
+            if let Ok(files) = anabranch_proto::Json::new(&files) {
+                metadata = metadata.with_json("files", files);
+            }
+        }
+        ToolResponse::new(state, std::mem::take(&mut self.content), metadata)
+    }
+
+    /// Appends to the block with the same id; text without an id to a text without an id that came last.
+    fn append(&mut self, block: &ContentBlock) {
+        let at = match id(block) {
+            Some(id) => self.by_id.get(id).copied(),
+            None => self.content.len().checked_sub(1),
+        };
+        match (at.and_then(|at| self.content.get_mut(at)), block) {
+            (Some(ContentBlock::Text(known)), ContentBlock::Text(new)) if known.id == new.id => {
+                known.text.push_str(&new.text);
+            }
+            (Some(ContentBlock::Data(known)), ContentBlock::Data(new))
+                if known.id == new.id && new.id.is_some() =>
+            {
+                known.source.append(&new.source.to_part());
+            }
+            _ => {
+                if let Some(id) = id(block) {
+                    self.by_id.insert(id.clone(), self.content.len());
+                }
+                self.content.push(block.clone());
+            }
+        }
+    }
+}
+
+fn id(block: &ContentBlock) -> Option<&BlockId> {
+    match block {
+        ContentBlock::Text(block) => block.id.as_ref(),
+        ContentBlock::Data(block) => block.id.as_ref(),
+        ContentBlock::Thinking(_)
+        | ContentBlock::Hint(_)
+        | ContentBlock::ToolCall(_)
+        | ContentBlock::ToolResult(_)
+        | ContentBlock::Other(_)
+        | _ => None,
+    }
+}
+
+/// The bytes of a block's content, near enough for a bound.
+fn size(block: &ContentBlock) -> usize {
+    use anabranch_proto::DataSource::{Base64, Url};
+    match block {
+        ContentBlock::Text(block) => block.text.len(),
+        ContentBlock::Thinking(block) => block.thinking.len(),
+        ContentBlock::Data(block) => match &block.source {
+            Base64 { data, .. } => data.len(),
+            Url { url, .. } => url.len(),
+            _ => 0,
+        },
+        ContentBlock::Hint(block) => block.hint.text().len(),
+        ContentBlock::ToolCall(block) => block.input.len(),
+        ContentBlock::ToolResult(block) => block.output.text().len(),
+        ContentBlock::Other(block) => {
+            block.fields.iter().map(|(name, value)| name.len() + value.as_str().len()).sum()
+        }
+        _ => 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use anabranch_proto::{DataBlock, DataSource, TextBlock};
+
+    use super::*;
+
+    fn data(id: &str, data: &str) -> ContentBlock {
+        DataBlock::new(DataSource::Base64 { data: data.to_owned(), media_type: "image/png".into() })
+            .id(id)
+            .into()
+    }
+
+    #[test]
+    fn blocks_with_one_id_add_up_and_others_stay_apart() {
+        let mut accumulator = Accumulator::new();
+        for content in [
+            vec![TextBlock::new("a").into(), TextBlock::new("b").into()],
+            vec![TextBlock::new("x").id("1").into(), data("2", "aGk=")],
+            vec![TextBlock::new("y").id("1").into(), TextBlock::new("z").into(), data("2", "aGk=")],
+        ] {
+            assert_eq!(accumulator.push(&ToolChunk::new(content), 100), Accepted::Yes);
+        }
+        let response = accumulator.finish(&[]);
+        assert_eq!(response.state, ToolResultState::Success);
+        assert_eq!(
+            response.content,
+            [
+                TextBlock::new("ab").into(),
+                TextBlock::new("xy").id("1").into(),
+                data("2", "aGlo aQ==".replace(' ', "").as_str()),
+                TextBlock::new("z").into()
+            ]
+        );
+    }
+
+    #[test]
+    fn metadata_is_merged_and_the_worst_state_stays() {
+        let mut accumulator = Accumulator::new();
+        let chunk =
+            |key: &str, value: i32| ToolChunk::new(vec![]).metadata(Metadata::default().with(key, value));
+        accumulator.push(&chunk("a", 1).state(ToolResultState::Error), 0);
+        accumulator.push(&chunk("a", 2).state(ToolResultState::Success), 0);
+        accumulator.push(&chunk("b", 3), 0);
+        let response = accumulator.finish(&[Artifact::new("f", "dir/f", "text/plain")]);
+        assert_eq!(response.state, ToolResultState::Error);
+        assert_eq!(
+            response.metadata.to_string(),
+            r#"{"a":2,"b":3,"files":[{"name":"f","path":"dir/f","mime_type":"text/plain"}]}"#
+        );
+    }
+
+    #[test]
+    fn the_bound_is_inclusive_and_what_came_is_kept() {
+        let mut accumulator = Accumulator::new();
+        assert_eq!(accumulator.push(&ToolChunk::text("abcd"), 4), Accepted::Yes);
+        assert_eq!(accumulator.push(&ToolChunk::text("e"), 4), Accepted::TooMuch);
+        accumulator.fail("too much");
+        let response = accumulator.finish(&[]);
+        assert_eq!((response.state, response.text()), (ToolResultState::Error, "abcd\ntoo much".to_owned()));
+    }
+}

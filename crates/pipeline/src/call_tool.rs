@@ -1,0 +1,253 @@
+//! Runs one tool: events pass, chunks add up, one response ends the call.
+
+use std::{
+    any::Any,
+    collections::VecDeque,
+    fmt,
+    panic::{AssertUnwindSafe, catch_unwind},
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+};
+
+use anabranch_proto::{Event, EventKind, ToolChunk, ToolResponse};
+use futures::{Stream, stream::FusedStream};
+use tokio::sync::mpsc;
+
+use crate::{
+    Arguments, ToolCall, ToolContext, ToolInvocation, ToolStream, ToolYield, Toolkit,
+    accumulate::{Accepted, Accumulator},
+};
+
+/// How much of what a tool yields after its last chunk is looked at, so as to count it.
+const LOOK_AFTER_THE_LAST: usize = 1_000;
+
+/// What a running call gives. A [`Response`](Self::Response) comes exactly once, as the last item.
+#[derive(Clone, Debug, PartialEq)]
+#[expect(clippy::exhaustive_enums, reason = "what a tool yields, and the end")]
+pub enum CallItem {
+    /// A part of the result.
+    Chunk(ToolChunk),
+    /// An event that the tool passed on.
+    Event(Arc<Event>),
+    /// What the call came to.
+    Response(ToolResponse),
+}
+
+/// Stream of one running tool.
+///
+/// A bad argument, an unknown tool, an error or a panic is a chunk and a response with state `error` and a text that the
+/// model can read.
+///
+/// # Cancel safety
+/// `next()` loses nothing when dropped. Dropping the stream stops the tool.
+#[must_use = "streams do nothing unless polled"]
+pub struct CallTool {
+    run: Option<Run>,
+    context: ToolContext,
+    name: Arc<str>,
+    accumulator: Accumulator,
+    output_limit: usize,
+    /// What is to be given before the tool is polled again.
+    ready: VecDeque<CallItem>,
+    is_ended: bool,
+}
+
+/// A tool at work.
+struct Run {
+    stream: ToolStream,
+    emitted: mpsc::Receiver<ToolYield>,
+    /// What the tool yielded and what waits until all that it emitted before is out.
+    held: Option<Yielded>,
+}
+
+enum Yielded {
+    Item(ToolYield),
+    End,
+    Panic(String),
+}
+
+impl CallTool {
+    pub(crate) fn new(
+        call: &ToolCall,
+        context: &ToolContext,
+        toolkit: &Toolkit,
+        output_limit: usize,
+    ) -> Self {
+        let (context, emitted) = context.with_queue();
+        let mut this = Self {
+            run: None,
+            context,
+            name: Arc::clone(&call.name),
+            accumulator: Accumulator::new(),
+            output_limit,
+            ready: VecDeque::new(),
+            is_ended: false,
+        };
+        match start(call, &this.context, toolkit) {
+            Ok(stream) => this.run = Some(Run { stream, emitted, held: None }),
+            Err(text) => this.fail(&text),
+        }
+        this
+    }
+
+    /// Takes what the tool yielded or emitted.
+    fn accept(&mut self, item: ToolYield) {
+        match item {
+            ToolYield::Event(event) => {
+                if self.may_emit(&event) {
+                    self.ready.push_back(CallItem::Event(event));
+                }
+            }
+            ToolYield::Chunk(chunk) => match self.accumulator.push(&chunk, self.output_limit) {
+                Accepted::Yes => self.ready.push_back(CallItem::Chunk(chunk)),
+                Accepted::AfterTheLast => self.context.caller().counters.ignore_chunk(),
+                Accepted::TooMuch => {
+                    let text = format!(
+                        "the output of `{}` is over {} bytes and was cut",
+                        self.name, self.output_limit
+                    );
+                    self.fail(&text);
+                }
+            },
+        }
+    }
+
+    /// Whether a tool may emit the event: in its caller's own scope only what the caller's loop does not decide by.
+    fn may_emit(&self, event: &Event) -> bool {
+        let caller = self.context.caller();
+        let may = !event.scope.same_run(&caller.scope)
+            || matches!(
+                event.kind,
+                EventKind::Custom(_) | EventKind::SpawnSessionStart(_) | EventKind::SessionUpdated(_)
+            );
+        if !may {
+            caller.counters.drop_event();
+            tracing::warn!(
+                tool = &*self.name,
+                kind = event.kind.tag(),
+                "a tool may not emit this in its caller's scope; dropped"
+            );
+        }
+        may
+    }
+
+    /// Ends the call as failed.
+    fn fail(&mut self, text: &str) {
+        self.run = None;
+        let separator = if self.accumulator.is_empty() { "" } else { "\n" };
+        self.accumulator.fail(text);
+        self.ready.push_back(CallItem::Chunk(ToolChunk::error(format!("{separator}{text}"))));
+        self.finish();
+    }
+
+    fn finish(&mut self) {
+        self.run = None;
+        self.is_ended = true;
+        let response = self.accumulator.finish(&self.context.take_artifacts());
+        self.ready.push_back(CallItem::Response(response));
+    }
+
+    /// Counts what a tool has ready after its last chunk; events still pass. The response waits for nothing more.
+    fn end_after_the_last(&mut self, cx: &mut Context<'_>) {
+        for _ in 0..LOOK_AFTER_THE_LAST {
+            let Some(run) = &mut self.run else { break };
+            match run.poll(cx) {
+                Poll::Ready(Yielded::Item(item)) => self.accept(item),
+                Poll::Ready(Yielded::End | Yielded::Panic(_)) | Poll::Pending => break,
+            }
+        }
+        self.finish();
+    }
+}
+
+/// Finds the tool and calls it, or says why not.
+fn start(call: &ToolCall, context: &ToolContext, toolkit: &Toolkit) -> Result<ToolStream, String> {
+    let tool = toolkit.get(&call.name).ok_or_else(|| {
+        let known: Vec<_> = toolkit.names().map(|name| format!("`{name}`")).collect();
+        let known = if known.is_empty() { "there are none".to_owned() } else { known.join(", ") };
+        format!("there is no tool `{}`; the tools are: {known}", call.name)
+    })?;
+    let arguments = Arguments::parse(&call.arguments).map_err(|error| format!("`{}`: {error}", call.name))?;
+    let invocation = ToolInvocation::new(&call.id, Arc::clone(&call.name), arguments);
+    catch_unwind(AssertUnwindSafe(|| tool.call(invocation, context.clone())))
+        .map_err(|panic| panic_text(&call.name, &*panic))
+}
+
+fn panic_text(tool: &str, panic: &(dyn Any + Send)) -> String {
+    let message =
+        panic.downcast_ref::<&str>().copied().or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+    format!("`{tool}` panicked: {}", message.unwrap_or("no message"))
+}
+
+impl Run {
+    /// The next thing that the tool emitted or yielded, in the order in which it did.
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Yielded> {
+        if let Poll::Ready(Some(item)) = self.emitted.poll_recv(cx) {
+            return Poll::Ready(Yielded::Item(item));
+        }
+        if let Some(held) = self.held.take() {
+            return Poll::Ready(held);
+        }
+        let yielded = match catch_unwind(AssertUnwindSafe(|| self.stream.as_mut().poll_next(cx))) {
+            Ok(Poll::Ready(Some(item))) => Some(Yielded::Item(item)),
+            Ok(Poll::Ready(None)) => Some(Yielded::End),
+            Ok(Poll::Pending) => None,
+            Err(panic) => Some(Yielded::Panic(panic_text("the tool", &*panic))),
+        };
+        // What was emitted during that poll was emitted before what it yielded.
+        if let Poll::Ready(Some(item)) = self.emitted.poll_recv(cx) {
+            self.held = yielded;
+            return Poll::Ready(Yielded::Item(item));
+        }
+        yielded.map_or(Poll::Pending, Poll::Ready)
+    }
+}
+
+impl Stream for CallTool {
+    type Item = CallItem;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<CallItem>> {
+        let this = &mut *self;
+        loop {
+            if let Some(item) = this.ready.pop_front() {
+                return Poll::Ready(Some(item));
+            }
+            if this.accumulator.is_complete() && !this.is_ended {
+                this.end_after_the_last(cx);
+                continue;
+            }
+            let Some(run) = &mut this.run else {
+                return Poll::Ready(None);
+            };
+            match std::task::ready!(run.poll(cx)) {
+                Yielded::Item(item) => this.accept(item),
+                Yielded::End => this.finish(),
+                Yielded::Panic(text) => {
+                    let text = text.replacen("the tool", &this.name, 1);
+                    this.fail(&text);
+                }
+            }
+        }
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        // At least the response is still to come; how much more, only the tool knows.
+        (self.ready.len() + usize::from(!self.is_ended), self.is_ended.then_some(self.ready.len()))
+    }
+}
+
+impl FusedStream for CallTool {
+    fn is_terminated(&self) -> bool {
+        self.is_ended && self.ready.is_empty()
+    }
+}
+
+impl fmt::Debug for CallTool {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CallTool")
+            .field("name", &self.name)
+            .field("is_ended", &self.is_ended)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,129 @@
+//! What a running tool can reach.
+
+use std::{
+    fmt,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use anabranch_proto::{Artifact, Event, EventKind, Json, ToolCallId, ToolChunk, event::Custom};
+use serde::Serialize;
+use tokio::sync::mpsc;
+
+use crate::{Caller, ToolYield};
+
+/// How many emitted items wait for the reader of one call. A tool that is faster than its reader waits here, so a few
+/// suffice; the number only smooths the switching between the two.
+const EMIT_QUEUE: usize = 8;
+
+/// What a running tool can reach: its caller, a way to emit while it works, the files it makes.
+///
+/// Cloning shares it. A clone that outlives the call can emit no more.
+#[derive(Clone)]
+pub struct ToolContext {
+    caller: Arc<Caller>,
+    call_id: ToolCallId,
+    queue: Option<mpsc::Sender<ToolYield>>,
+    artifacts: Arc<Mutex<Vec<Artifact>>>,
+}
+
+/// The call has ended, so nothing can be emitted by it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the tool call has ended")]
+#[non_exhaustive]
+pub struct EmitError {}
+
+impl ToolContext {
+    pub(crate) fn new(caller: Arc<Caller>, call_id: ToolCallId) -> Self {
+        Self { caller, call_id, queue: None, artifacts: Arc::default() }
+    }
+
+    /// The same call with a queue of its own, for one run of the tool.
+    pub(crate) fn with_queue(&self) -> (Self, mpsc::Receiver<ToolYield>) {
+        let (sender, receiver) = mpsc::channel(EMIT_QUEUE);
+        (Self { queue: Some(sender), artifacts: Arc::default(), ..self.clone() }, receiver)
+    }
+
+    /// The agent whose model made the call.
+    #[must_use]
+    pub fn caller(&self) -> &Arc<Caller> {
+        &self.caller
+    }
+
+    /// The call.
+    #[must_use]
+    pub fn call_id(&self) -> &ToolCallId {
+        &self.call_id
+    }
+
+    /// What the agent's host offers, where it is of that type.
+    #[must_use]
+    pub fn host<T: Send + Sync + 'static>(&self) -> Option<Arc<T>> {
+        Arc::clone(self.caller.host.as_ref()?).downcast().ok()
+    }
+
+    /// A new event in the caller's scope, with the caller's metadata.
+    pub fn event(&self, kind: impl Into<EventKind>) -> Event {
+        let Caller { scope, metadata, stamp, .. } = &*self.caller;
+        Event::stamped(&**stamp, scope.clone(), metadata.clone(), kind)
+    }
+
+    /// Emits an event: it reaches the caller's stream before whatever the tool yields or emits next.
+    ///
+    /// In the caller's own scope a tool may emit `CUSTOM`, spawns and updates; anything else is dropped, counted and
+    /// warned of. Waits while the reader is behind.
+    ///
+    /// # Errors
+    /// When the call has ended.
+    ///
+    /// # Cancel safety
+    /// If the future is dropped before it completes, the event is not emitted.
+    pub async fn emit(&self, event: impl Into<Arc<Event>>) -> Result<(), EmitError> {
+        self.push(ToolYield::Event(event.into())).await
+    }
+
+    /// Emits a `CUSTOM` event in the caller's scope, such as progress.
+    ///
+    /// # Errors
+    /// When the call has ended. A value without a JSON spelling is emitted as `null`.
+    ///
+    /// # Cancel safety
+    /// If the future is dropped before it completes, the event is not emitted.
+    pub async fn custom(&self, name: &str, value: &(impl Serialize + Sync)) -> Result<(), EmitError> {
+        let value = Json::new(value).unwrap_or_else(|_| serde_json::Value::Null.into());
+        self.emit(self.event(Custom::new(name, value))).await
+    }
+
+    /// Gives a part of the result to the model before the tool is done.
+    ///
+    /// # Errors
+    /// When the call has ended.
+    ///
+    /// # Cancel safety
+    /// If the future is dropped before it completes, the chunk is not given.
+    pub async fn send(&self, chunk: ToolChunk) -> Result<(), EmitError> {
+        self.push(ToolYield::Chunk(chunk)).await
+    }
+
+    /// Adds a file that the tool made to `files` of the response's metadata.
+    pub fn artifact(&self, artifact: Artifact) {
+        self.artifacts.lock().unwrap_or_else(PoisonError::into_inner).push(artifact);
+    }
+
+    pub(crate) fn take_artifacts(&self) -> Vec<Artifact> {
+        std::mem::take(&mut self.artifacts.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    async fn push(&self, item: ToolYield) -> Result<(), EmitError> {
+        let queue = self.queue.as_ref().ok_or(EmitError {})?;
+        queue.send(item).await.map_err(|_| EmitError {})
+    }
+}
+
+impl fmt::Debug for ToolContext {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ToolContext")
+            .field("caller", &self.caller)
+            .field("call_id", &self.call_id)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,148 @@
+//! One call as events: its result's start, its parts, what it passes on, its end.
+
+use std::{
+    collections::VecDeque,
+    fmt,
+    panic::{AssertUnwindSafe, catch_unwind},
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+};
+
+use anabranch_proto::{
+    ContentBlock, Event, EventKind, ToolCallId, ToolChunk, ToolResponse,
+    event::{ToolResultDataDelta, ToolResultEnd, ToolResultStart, ToolResultTextDelta},
+};
+use futures::{Stream, stream::FusedStream};
+
+use crate::{Acting, ActingStream, CallItem, Caller, ToolCall, ToolContext};
+
+/// What running calls give to an agent's loop.
+#[derive(Clone, Debug, PartialEq)]
+#[expect(clippy::exhaustive_enums, reason = "what is passed on, and what is decided by")]
+pub enum Executed {
+    /// To be passed on.
+    Event(Arc<Event>),
+    /// A call has ended; its `TOOL_RESULT_END` came before.
+    Response(ToolCallId, ToolResponse),
+}
+
+/// Stream of one call as events.
+///
+/// `TOOL_RESULT_START`, then deltas and passed events as they come, `TOOL_RESULT_END`, and the response as last item.
+///
+/// # Cancel safety
+/// `next()` loses nothing when dropped. Dropping the stream stops the call; nothing is said of it then, for whoever drops
+/// it knows why.
+#[must_use = "streams do nothing unless polled"]
+pub struct ExecuteToolCall {
+    caller: Arc<Caller>,
+    call_id: ToolCallId,
+    acting: Option<ActingStream>,
+    ready: VecDeque<Executed>,
+}
+
+impl ExecuteToolCall {
+    /// Runs a call of the caller's model.
+    pub fn new(call: ToolCall, caller: Arc<Caller>, acting: &Acting) -> Self {
+        let call_id = call.id.clone();
+        let context = ToolContext::new(Arc::clone(&caller), call_id.clone());
+        let mut this = Self { caller, call_id, acting: None, ready: VecDeque::with_capacity(2) };
+        this.push(ToolResultStart::new(&this.caller.reply_id, &this.call_id, Arc::clone(&call.name)));
+        match catch_unwind(AssertUnwindSafe(|| acting.call(call, context))) {
+            Ok(stream) => this.acting = Some(stream),
+            Err(_) => this.fail(),
+        }
+        this
+    }
+
+    fn push(&mut self, kind: impl Into<EventKind>) {
+        let Caller { stamp, scope, metadata, .. } = &*self.caller;
+        let event = Event::stamped(&**stamp, scope.clone(), metadata.clone(), kind);
+        self.ready.push_back(Executed::Event(Arc::new(event)));
+    }
+
+    fn push_chunk(&mut self, chunk: ToolChunk) {
+        for block in chunk.content {
+            let reply_id = self.caller.reply_id.clone();
+            match block {
+                ContentBlock::Text(block) if block.text.is_empty() => {}
+                ContentBlock::Text(block) => {
+                    self.push(ToolResultTextDelta::new(reply_id, &self.call_id, block.text));
+                }
+                ContentBlock::Data(block) => {
+                    let block_id = block.id.unwrap_or_else(|| self.caller.stamp.block_id());
+                    let media_type = Arc::clone(block.source.media_type());
+                    let part = block.source.to_part();
+                    self.push(ToolResultDataDelta::new(reply_id, &self.call_id, block_id, media_type, part));
+                }
+                // A result holds text and data.
+                ContentBlock::Thinking(_)
+                | ContentBlock::Hint(_)
+                | ContentBlock::ToolCall(_)
+                | ContentBlock::ToolResult(_)
+                | ContentBlock::Other(_)
+                | _ => self.caller.counters.ignore_chunk(),
+            }
+        }
+    }
+
+    fn end(&mut self, response: ToolResponse) {
+        self.acting = None;
+        let end = ToolResultEnd::new(&self.caller.reply_id, &self.call_id, response.state);
+        self.push(end.response(response.metadata.clone()));
+        self.ready.push_back(Executed::Response(self.call_id.clone(), response));
+    }
+
+    /// A layer that panicked or that ended without a response has lost the result; the model is told so.
+    fn fail(&mut self) {
+        let text = "a layer around the tool lost its result";
+        self.push_chunk(ToolChunk::error(text));
+        self.end(ToolResponse::error(text));
+    }
+}
+
+impl Stream for ExecuteToolCall {
+    type Item = Executed;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Executed>> {
+        loop {
+            if let Some(item) = self.ready.pop_front() {
+                return Poll::Ready(Some(item));
+            }
+            let Some(acting) = &mut self.acting else {
+                return Poll::Ready(None);
+            };
+            // Tools' panics are caught further in; this one is a layer's.
+            match catch_unwind(AssertUnwindSafe(|| Pin::new(acting).poll_next(cx))) {
+                Ok(Poll::Pending) => return Poll::Pending,
+                Ok(Poll::Ready(Some(CallItem::Event(event)))) => {
+                    return Poll::Ready(Some(Executed::Event(event)));
+                }
+                Ok(Poll::Ready(Some(CallItem::Chunk(chunk)))) => self.push_chunk(chunk),
+                Ok(Poll::Ready(Some(CallItem::Response(response)))) => self.end(response),
+                Ok(Poll::Ready(None)) | Err(_) => self.fail(),
+            }
+        }
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        // A running call has at least its end and its response to give.
+        match &self.acting {
+            Some(_) => (self.ready.len() + 2, None),
+            None => (self.ready.len(), Some(self.ready.len())),
+        }
+    }
+}
+
+impl FusedStream for ExecuteToolCall {
+    fn is_terminated(&self) -> bool {
+        self.acting.is_none() && self.ready.is_empty()
+    }
+}
+
+impl fmt::Debug for ExecuteToolCall {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ExecuteToolCall").field("call_id", &self.call_id).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,160 @@
+//! What lies between an agent and its tools.
+
+use std::{
+    fmt,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+};
+
+use futures::{Stream, StreamExt};
+
+use crate::{CallItem, CallTool, ToolCall, ToolContext, Toolkit};
+
+/// How many bytes of content one call may give: 16 MiB.
+pub const DEFAULT_OUTPUT_LIMIT: usize = 16 * 1024 * 1024;
+
+/// A layer around tool calls, as `tower`'s are around services.
+///
+/// It sees every item of a call: chunks, events and the response. The default of [`item`](Self::item) forwards, so a
+/// layer that was written before a kind of item existed cannot drop it. Override [`act`](Self::act) to refuse, retry or
+/// time a call.
+pub trait ActingLayer: Send + Sync {
+    /// Runs the call, or does something else in its place.
+    ///
+    /// The stream must end with exactly one [`CallItem::Response`].
+    fn act(self: Arc<Self>, call: ToolCall, context: ToolContext, next: Next) -> ActingStream
+    where
+        Self: 'static,
+    {
+        let inner = next.run(call.clone(), context);
+        ActingStream::boxed(inner.map(move |item| self.item(&call, item)))
+    }
+
+    /// Sees an item, and gives it or another on.
+    fn item(&self, call: &ToolCall, item: CallItem) -> CallItem {
+        let _ = call;
+        item
+    }
+}
+
+/// A toolkit with the layers around it and the bound on a call's output.
+#[derive(Clone)]
+pub struct Acting {
+    toolkit: Arc<Toolkit>,
+    layers: Arc<[Arc<dyn ActingLayer>]>,
+    output_limit: usize,
+}
+
+impl Acting {
+    /// A toolkit without layers.
+    #[must_use]
+    pub fn new(toolkit: Toolkit) -> Self {
+        Self { toolkit: Arc::new(toolkit), layers: Arc::new([]), output_limit: DEFAULT_OUTPUT_LIMIT }
+    }
+
+    /// With layers, the first outermost.
+    #[must_use]
+    pub fn layers(mut self, layers: impl IntoIterator<Item = Arc<dyn ActingLayer>>) -> Self {
+        self.layers = layers.into_iter().collect();
+        self
+    }
+
+    /// How many bytes of content one call may give. With more it ends as failed, keeping what came.
+    #[must_use]
+    pub fn output_limit(mut self, bytes: usize) -> Self {
+        self.output_limit = bytes;
+        self
+    }
+
+    /// The tools.
+    #[must_use]
+    pub fn toolkit(&self) -> &Arc<Toolkit> {
+        &self.toolkit
+    }
+
+    /// Runs a call through all layers.
+    pub(crate) fn call(&self, call: ToolCall, context: ToolContext) -> ActingStream {
+        Next { acting: self.clone(), layer: 0 }.run(call, context)
+    }
+}
+
+impl fmt::Debug for Acting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Acting")
+            .field("toolkit", &self.toolkit)
+            .field("layers", &self.layers.len())
+            .field("output_limit", &self.output_limit)
+            .finish()
+    }
+}
+
+/// What lies within a layer: the next one, or the tool.
+#[derive(Clone, Debug)]
+pub struct Next {
+    acting: Acting,
+    layer: usize,
+}
+
+impl Next {
+    /// Runs the call. May be called again, on a clone, to retry.
+    pub fn run(self, call: ToolCall, context: ToolContext) -> ActingStream {
+        let Self { acting, layer } = self;
+        match acting.layers.get(layer).map(Arc::clone) {
+            Some(this) => this.act(call, context, Self { acting, layer: layer + 1 }),
+            None => ActingStream(Inner::Direct(CallTool::new(
+                &call,
+                &context,
+                &acting.toolkit,
+                acting.output_limit,
+            ))),
+        }
+    }
+}
+
+/// The stream of a call through its layers.
+///
+/// # Cancel safety
+/// `next()` loses nothing when dropped. Dropping the stream stops the call.
+#[must_use = "streams do nothing unless polled"]
+pub struct ActingStream(Inner);
+
+#[expect(clippy::large_enum_variant, reason = "without layers, which is common, nothing is boxed")]
+enum Inner {
+    Direct(CallTool),
+    Layered(Pin<Box<dyn Stream<Item = CallItem> + Send>>),
+}
+
+impl ActingStream {
+    /// A layer's own stream.
+    pub fn boxed(stream: impl Stream<Item = CallItem> + Send + 'static) -> Self {
+        Self(Inner::Layered(Box::pin(stream)))
+    }
+}
+
+impl Stream for ActingStream {
+    type Item = CallItem;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<CallItem>> {
+        match &mut self.0 {
+            Inner::Direct(stream) => Pin::new(stream).poll_next(cx),
+            Inner::Layered(stream) => stream.as_mut().poll_next(cx),
+        }
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        match &self.0 {
+            Inner::Direct(stream) => stream.size_hint(),
+            Inner::Layered(stream) => stream.size_hint(),
+        }
+    }
+}
+
+impl fmt::Debug for ActingStream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0 {
+            Inner::Direct(stream) => f.debug_tuple("ActingStream").field(stream).finish(),
+            Inner::Layered(_) => f.debug_struct("ActingStream").finish_non_exhaustive(),
+        }
+    }
+}

@@ -1,0 +1,179 @@
+//! Many streams on one, fairly and without allocating per item.
+
+use std::{
+    collections::VecDeque,
+    fmt,
+    pin::Pin,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+    task::{Context, Poll, Wake, Waker},
+};
+
+use futures::{Stream, stream::FusedStream, task::AtomicWaker};
+
+/// Stream of the items of many streams.
+///
+/// Fair: a stream that is ready gives one item and goes to the end of the line, so none waits for more than one item of
+/// each other. Only streams that were woken are polled. A stream is given one waker when it is pushed; passing an item on
+/// allocates nothing, where `SelectAll` allocates per item.
+///
+/// A merge without streams ends. Streams can be pushed at any time.
+///
+/// # Cancel safety
+/// `next()` loses nothing when dropped. Dropping the merge drops its streams.
+#[must_use = "streams do nothing unless polled"]
+pub struct Merge<S> {
+    children: Vec<Option<Child<S>>>,
+    /// Places of streams that ended, to be taken by new ones.
+    vacant: Vec<usize>,
+    line: Arc<Line>,
+}
+
+struct Child<S> {
+    stream: S,
+    waker: Waker,
+    state: Arc<ChildWaker>,
+}
+
+/// The streams that are to be polled, in order, and who waits for one.
+#[derive(Default)]
+struct Line {
+    ready: Mutex<VecDeque<usize>>,
+    reader: AtomicWaker,
+}
+
+struct ChildWaker {
+    index: usize,
+    /// Whether the stream stands in the line, so that it does so once.
+    is_queued: AtomicBool,
+    line: Arc<Line>,
+}
+
+impl Wake for ChildWaker {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        if !self.is_queued.swap(true, Ordering::AcqRel) {
+            self.line.push(self.index);
+            self.line.reader.wake();
+        }
+    }
+}
+
+impl Line {
+    fn push(&self, index: usize) {
+        self.ready.lock().unwrap_or_else(PoisonError::into_inner).push_back(index);
+    }
+
+    fn pop(&self) -> Option<usize> {
+        self.ready.lock().unwrap_or_else(PoisonError::into_inner).pop_front()
+    }
+}
+
+impl<S> Merge<S> {
+    /// A merge without streams.
+    pub fn new() -> Self {
+        Self { children: Vec::new(), vacant: Vec::new(), line: Arc::default() }
+    }
+
+    /// Adds a stream, at the end of the line.
+    pub fn push(&mut self, stream: S) {
+        let index = self.vacant.pop().unwrap_or(self.children.len());
+        let line = Arc::clone(&self.line);
+        let state = Arc::new(ChildWaker { index, is_queued: AtomicBool::new(true), line });
+        let child = Some(Child { stream, waker: Waker::from(Arc::clone(&state)), state });
+        match self.children.get_mut(index) {
+            Some(place) => *place = child,
+            None => self.children.push(child),
+        }
+        self.line.push(index);
+        self.line.reader.wake();
+    }
+
+    /// How many streams have not ended.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.children.len() - self.vacant.len()
+    }
+
+    /// Whether all streams have ended.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+impl<S> Default for Merge<S> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<S: Stream + Unpin> Stream for Merge<S> {
+    type Item = S::Item;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<S::Item>> {
+        let this = &mut *self;
+        // Before the line is looked at, so that a stream that is woken from now on wakes us.
+        this.line.reader.register(cx.waker());
+        // A stream that wakes itself goes to the end of the line again and again; beyond one round the executor decides.
+        let round = this.len();
+        for _ in 0..=round {
+            let Some(index) = this.line.pop() else {
+                return if this.is_empty() { Poll::Ready(None) } else { Poll::Pending };
+            };
+            let Some(child) = this.children.get_mut(index).and_then(Option::as_mut) else {
+                continue;
+            };
+            // Before the stream is polled, so that a wake-up during the poll queues it again.
+            child.state.is_queued.store(false, Ordering::Release);
+            match Pin::new(&mut child.stream).poll_next(&mut Context::from_waker(&child.waker)) {
+                Poll::Ready(Some(item)) => {
+                    child.state.wake_by_ref();
+                    return Poll::Ready(Some(item));
+                }
+                Poll::Ready(None) => {
+                    // A late wake-up must not queue whoever takes the place.
+                    child.state.is_queued.store(true, Ordering::Release);
+                    if let Some(place) = this.children.get_mut(index) {
+                        *place = None;
+                    }
+                    this.vacant.push(index);
+                }
+                Poll::Pending => {}
+            }
+        }
+        if this.is_empty() {
+            return Poll::Ready(None);
+        }
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        // Streams that were woken may have ended, so nothing is certain but the end of an empty merge.
+        let lower = self
+            .children
+            .iter()
+            .flatten()
+            .map(|child| child.stream.size_hint().0)
+            .fold(0, usize::saturating_add);
+        (lower, self.is_empty().then_some(0))
+    }
+}
+
+impl<S: Stream + Unpin> FusedStream for Merge<S> {
+    fn is_terminated(&self) -> bool {
+        self.is_empty()
+    }
+}
+
+impl<S> fmt::Debug for Merge<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Merge").field("len", &self.len()).finish_non_exhaustive()
+    }
+}
