@@ -1,1 +1,33 @@
-//! Converts agent and sub-agent events to text, to tool call cards and to the protocols that frontends speak.
+//! Adapters from one stream of agent and sub-agent events to what frontends read.
+#![doc = include_str!("../README.md")]
+//! # What is here
+//! - [`Adapter`]: what turns events into frames.
+//! - [`encode`]: what turns an adapter into bytes, with the framing as a type.
+//! - [`intent`]: what the events mean to a frontend that shows cards; the adapters here are written over it.
+//! - `text` (feature `text`): lines for a terminal or a chat.
+//! - `tool_calls` (feature `tool-calls`): a card per child and per call, as RFC-0014 gives them.
+//!
+//! It is **not** a server: it does no I/O, reads no clock, spawns nothing and knows no session but by its events.
+//!
+//! # Invariants
+//! - Adapters are pure: the same calls give the same frames.
+//! - Every kind of event has its answer in [`intent::Intents`], by a match that names each of them. Nothing is
+//!   dropped in a catch-all.
+//! - Frames borrow from the event. What is kept is bounded by what is open, but for a short record per child and
+//!   call, and the work is linear in the bytes.
+//! - What a name or a model's text holds cannot move a cursor, forge a line or open a card twice.
+
+mod adapter;
+pub mod encode;
+mod error;
+pub mod intent;
+#[cfg(any(feature = "text", feature = "tool-calls"))]
+mod sanitize;
+#[cfg(feature = "text")]
+pub mod text;
+#[cfg(feature = "tool-calls")]
+pub mod tool_calls;
+
+pub use adapter::Adapter;
+pub use encode::Encode;
+pub use error::EncodeError;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use ulid::Ulid;
 
-use crate::{BlockId, EventId, MessageId, ReplyId, Timestamp};
+use crate::{BlockId, EventId, MessageId, ReplyId, SessionId, SubagentId, Timestamp};
 
 /// Brings ids and times to code that makes events.
 ///
@@ -13,6 +13,10 @@ use crate::{BlockId, EventId, MessageId, ReplyId, Timestamp};
 pub trait Stamp: Send + Sync {
     /// The 16 bytes of a fresh ULID. Never the same twice.
     fn unique(&self) -> [u8; 16];
+
+    /// The 16 bytes of a fresh ULID that is greater than each that this method gave before. For session ids, which
+    /// sort by creation (RFC-0014).
+    fn ascending(&self) -> [u8; 16];
 
     /// The time now, in UTC.
     fn now(&self) -> Timestamp;
@@ -30,6 +34,13 @@ pub trait Stamp: Send + Sync {
     /// A fresh message id.
     fn message_id(&self) -> MessageId {
         MessageId::new(text(self.unique()))
+    }
+
+    /// The ids of a new session and of the sub-agent in it: `ses_` and `sa_` before the same ULID. Nobody may derive one
+    /// from the other, because foreign ones need not match.
+    fn session_ids(&self) -> (SessionId, SubagentId) {
+        let ulid = text(self.ascending());
+        (SessionId::new(format!("ses_{ulid}")), SubagentId::new(format!("sa_{ulid}")))
     }
 
     /// A fresh reply id.

@@ -86,14 +86,15 @@ const SECONDS_PER_DAY: i64 = 86_400;
 impl Timestamp {
     /// A UTC time from Unix seconds and nanoseconds, written with six fractional digits.
     ///
-    /// Clamped to the years 0000 to 9999; nanoseconds beyond a second are cut.
+    /// Clamped to the years 0000 to 9999; nanoseconds beyond a second, and parts of a microsecond, are cut.
     #[must_use]
     pub fn from_unix(seconds: i64, nanoseconds: u32) -> Self {
         const YEAR_0: i64 = -62_167_219_200;
         const YEAR_9999_END: i64 = 253_402_300_799;
         Self {
             wall_seconds: seconds.clamp(YEAR_0, YEAR_9999_END),
-            nanoseconds: nanoseconds.min(999_999_999),
+            // No more than is written, so that what is read back is equal.
+            nanoseconds: nanoseconds.min(999_999_999) / 1_000 * 1_000,
             digits: 6,
             separator: Separator::UpperT,
             offset: PackedOffset::pack(Offset::Utc),
@@ -360,6 +361,8 @@ mod tests {
         assert_eq!(utc.unix_seconds(), 1_796_032_800);
         assert_eq!(utc.unix_seconds(), india.unix_seconds());
         assert_eq!(Timestamp::from_unix(1_796_032_800, 1_000).to_string(), "2026-11-30T10:00:00.000001Z");
+        let time = Timestamp::from_unix(1_796_032_800, 123_456_789);
+        assert_eq!(time.to_string().parse::<Timestamp>().unwrap(), time);
         assert_eq!(Timestamp::from_unix(-1, 500_000_000).unix_millis(), -500);
         assert_eq!(size_of::<Timestamp>(), 16);
     }

@@ -1,0 +1,75 @@
+//! Who speaks.
+
+use std::sync::Arc;
+
+use anabranch_proto::{SessionId, SourceType, SpawnMechanism, event::SessionUpdated};
+
+/// One run of a child session, as it is known so far.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Child {
+    /// The child's session.
+    pub session: SessionId,
+    /// Which run of that session, from 1.
+    pub run: u32,
+    /// The session that spawned it.
+    pub parent: SessionId,
+    /// The card's id: `spawn:<child>`, from the second run on `spawn:<child>#<run>`.
+    pub card: Arc<str>,
+    /// The name of the agent or team.
+    pub name: Arc<str>,
+    /// What it is to do, for people.
+    pub description: Arc<str>,
+    /// What created it.
+    pub mechanism: SpawnMechanism,
+    /// What runs in it.
+    pub source_type: SourceType,
+    /// How deep it lies, from 1.
+    pub depth: u32,
+}
+
+impl Child {
+    pub(super) fn learn(&mut self, update: &SessionUpdated) {
+        if let Some(name) = &update.source_name {
+            self.name = Arc::clone(name);
+        }
+        if let Some(description) = &update.description {
+            self.description = description.as_str().into();
+        }
+        self.mechanism = update.spawn_mechanism.unwrap_or(self.mechanism);
+        self.source_type = update.source_type.unwrap_or(self.source_type);
+    }
+}
+
+/// Whose text, call or event it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(clippy::exhaustive_enums, reason = "an event is the root's or a child's; there is no third")]
+pub enum Speaker<'a> {
+    /// The root agent's.
+    Root,
+    /// A child's.
+    Child(&'a Child),
+}
+
+impl<'a> Speaker<'a> {
+    /// The child, where it is one.
+    #[must_use]
+    pub fn child(self) -> Option<&'a Child> {
+        match self {
+            Self::Root => None,
+            Self::Child(child) => Some(child),
+        }
+    }
+
+    /// The id of the child's card; empty for the root, which has none.
+    #[must_use]
+    pub fn card(self) -> &'a str {
+        self.child().map_or("", |child| &child.card)
+    }
+
+    /// How deep the speaker lies: 0 for the root.
+    #[must_use]
+    pub fn depth(self) -> u32 {
+        self.child().map_or(0, |child| child.depth)
+    }
+}

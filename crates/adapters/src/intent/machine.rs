@@ -1,0 +1,297 @@
+//! From events to intents.
+
+use std::{collections::HashMap, sync::Arc};
+
+use anabranch_proto::{
+    ChildScope, Event, EventId, EventKind, Scope, SessionId, ToolCallBlock, ToolCallId,
+    event::{SessionUpdated, SpawnSessionStart, StreamComplete},
+};
+
+use super::{
+    Answer, Ask, Asked, Call, CallPiece, Child, CloseCall, CloseChild, CustomOf, Data, EndBlock, Hint,
+    Intent, Piece, Prompt, Speaker, UpdateChild, cards::CardIds,
+};
+
+/// Where intents go.
+type Out<'o> = dyn for<'a> FnMut(Intent<'a>) + 'o;
+
+/// Turns the events of one root session into intents.
+///
+/// Remembers who was announced and which cards are open. Its memory grows with the number of children and calls, not
+/// with their events or texts.
+#[derive(Clone, Debug, Default)]
+pub struct Intents {
+    /// A session's runs, in their order. Only the last can be open.
+    sessions: HashMap<SessionId, Vec<Run>>,
+    root_calls: Calls,
+    cards: CardIds,
+}
+
+/// A session's calls by their own ids.
+type Calls = HashMap<ToolCallId, CallCard>;
+
+#[derive(Clone, Debug)]
+struct Run {
+    child: Child,
+    state: State,
+    spawn: EventId,
+    tool_call_id: Option<ToolCallId>,
+    /// Empty once the run has ended.
+    calls: Calls,
+}
+
+#[derive(Clone, Debug)]
+struct CallCard {
+    id: Arc<str>,
+    name: Arc<str>,
+    state: State,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Open,
+    Closed,
+}
+
+impl Intents {
+    /// Takes the next event and gives its intents, in order.
+    #[expect(
+        clippy::match_same_arms,
+        reason = "the kinds that give nothing are named, so that a new one is not among them by chance"
+    )]
+    pub fn event(&mut self, event: &Event, out: &mut Out<'_>) {
+        let Some(mut place) = self.place(&event.scope) else {
+            // Who was not announced or has ended can still be the parent of somebody that is spawned.
+            return self.about_child(event, out);
+        };
+        let speaker = place.speaker;
+        match &event.kind {
+            EventKind::SpawnSessionStart(_) | EventKind::SessionUpdated(_) => self.about_child(event, out),
+            EventKind::StreamComplete(complete) => self.complete(&event.scope, complete, out),
+            EventKind::TextBlockDelta(delta) => out(Intent::Text(Piece {
+                speaker,
+                reply: &delta.reply_id,
+                block: &delta.block_id,
+                text: &delta.delta,
+            })),
+            EventKind::ThinkingBlockDelta(delta) => out(Intent::Thought(Piece {
+                speaker,
+                reply: &delta.reply_id,
+                block: &delta.block_id,
+                text: &delta.delta,
+            })),
+            EventKind::TextBlockEnd(end) => out(Intent::EndBlock(EndBlock {
+                speaker,
+                reply: &end.reply_id,
+                block: &end.block_id,
+                whole: end.text.as_deref(),
+            })),
+            EventKind::ThinkingBlockEnd(end) => out(Intent::EndBlock(EndBlock {
+                speaker,
+                reply: &end.reply_id,
+                block: &end.block_id,
+                whole: None,
+            })),
+            EventKind::DataBlockStart(start) => out(Intent::Data(Data { speaker, start })),
+            EventKind::HintBlock(hint) => out(Intent::Hint(Hint { speaker, hint })),
+            EventKind::UserMessage(message) => out(Intent::Prompt(Prompt { speaker, message })),
+            EventKind::Custom(custom) => out(Intent::Custom(CustomOf { speaker, custom })),
+            EventKind::ToolCallStart(start) => {
+                place.open_call(&start.tool_call_id, &start.tool_call_name, out);
+            }
+            EventKind::ToolCallDelta(delta) => place.with_call(&delta.tool_call_id, |call| {
+                let text = &delta.delta;
+                out(Intent::CallArguments(CallPiece { call, text }));
+            }),
+            EventKind::ToolCallEnd(end) => {
+                place.with_call(&end.tool_call_id, |call| out(Intent::CallReady(call)));
+            }
+            EventKind::ToolResultTextDelta(delta) => place.with_call(&delta.tool_call_id, |call| {
+                let text = &delta.delta;
+                out(Intent::AppendCall(CallPiece { call, text }));
+            }),
+            EventKind::ToolResultEnd(end) => {
+                place.with_call(&end.tool_call_id, |call| {
+                    out(Intent::CloseCall(CloseCall { call, end }));
+                });
+                place.close_call(&end.tool_call_id);
+            }
+            EventKind::RequireUserConfirm(request) => place.ask(&request.tool_calls, Asked::Person, out),
+            EventKind::RequireExternalExecution(request) => {
+                place.ask(&request.tool_calls, Asked::Executor, out);
+            }
+            EventKind::UserConfirmResult(answer) => {
+                for result in &answer.confirm_results {
+                    place.answer(&result.tool_call.id, Asked::Person, result.confirmed, out);
+                }
+            }
+            EventKind::ExternalExecutionResult(answer) => {
+                for result in &answer.execution_results {
+                    place.answer(&result.id, Asked::Executor, true, out);
+                }
+            }
+            // The table in this module's page says why each of these gives nothing. A match outside `proto` must end
+            // in a `_`; `clippy::wildcard_enum_match_arm` fails as soon as there is a kind that only it answers for.
+            EventKind::ReplyStart(_)
+            | EventKind::ReplyEnd(_)
+            | EventKind::ModelCallStart(_)
+            | EventKind::ModelCallEnd(_)
+            | EventKind::TextBlockStart(_)
+            | EventKind::ThinkingBlockStart(_)
+            | EventKind::DataBlockDelta(_)
+            | EventKind::DataBlockEnd(_)
+            | EventKind::ToolResultStart(_)
+            | EventKind::ToolResultDataDelta(_)
+            | EventKind::UserInterrupt(_)
+            | EventKind::ExceedMaxIters(_)
+            | EventKind::Unknown(_) => {}
+            _ => {}
+        }
+    }
+
+    /// Where the events of a scope go; nowhere when nobody announced the run, or when it has ended.
+    fn place(&mut self, scope: &Scope) -> Option<Place<'_>> {
+        let cards = &mut self.cards;
+        let Some(scope) = scope.child() else {
+            return Some(Place { speaker: Speaker::Root, calls: &mut self.root_calls, cards });
+        };
+        let run = open_run(&mut self.sessions, scope)?;
+        Some(Place { speaker: Speaker::Child(&run.child), calls: &mut run.calls, cards })
+    }
+
+    fn about_child(&mut self, event: &Event, out: &mut Out<'_>) {
+        if let EventKind::SpawnSessionStart(spawn) = &event.kind {
+            self.spawn(&event.id, spawn, out);
+        } else if let EventKind::SessionUpdated(update) = &event.kind {
+            self.update(update, out);
+        }
+    }
+
+    fn spawn(&mut self, event: &EventId, spawn: &SpawnSessionStart, out: &mut Out<'_>) {
+        let runs = self.sessions.entry(spawn.child_session_id.clone()).or_default();
+        let last = runs.last();
+        let last_run = last.map_or(0, |last| last.child.run);
+        let run = match spawn.run {
+            Some(run) if run <= last_run => return,
+            Some(run) => run,
+            // Who does not count runs (an RFC line) means the next one, unless this announces the last one again.
+            None if last.is_some_and(|last| last.is_announced_again_by(event, spawn)) => return,
+            None => last_run.saturating_add(1),
+        };
+        let child = Child {
+            session: spawn.child_session_id.clone(),
+            run,
+            parent: spawn.parent_session_id.clone(),
+            card: self.cards.of_child(&spawn.child_session_id, run),
+            name: Arc::clone(&spawn.source_name),
+            description: spawn.description.as_str().into(),
+            mechanism: spawn.spawn_mechanism,
+            source_type: spawn.source_type,
+            depth: spawn.depth,
+        };
+        out(Intent::OpenChild(&child));
+        runs.push(Run {
+            child,
+            state: State::Open,
+            spawn: event.clone(),
+            tool_call_id: spawn.tool_call_id.clone(),
+            calls: Calls::default(),
+        });
+    }
+
+    fn update(&mut self, update: &SessionUpdated, out: &mut Out<'_>) {
+        let runs = self.sessions.get_mut(&update.child_session_id);
+        let run = runs.and_then(|runs| runs.iter_mut().rev().find(|run| run.child.run == update.run));
+        if let Some(run) = run {
+            run.child.learn(update);
+            out(Intent::UpdateChild(UpdateChild { child: &run.child, update }));
+        }
+    }
+
+    fn complete(&mut self, scope: &Scope, complete: &StreamComplete, out: &mut Out<'_>) {
+        let Some(scope) = scope.child() else {
+            return out(Intent::CloseRoot(complete));
+        };
+        if let Some(run) = open_run(&mut self.sessions, scope) {
+            run.state = State::Closed;
+            run.calls = Calls::default();
+            out(Intent::CloseChild(CloseChild { child: &run.child, complete }));
+        }
+    }
+}
+
+fn open_run<'s>(sessions: &'s mut HashMap<SessionId, Vec<Run>>, scope: &ChildScope) -> Option<&'s mut Run> {
+    let runs = sessions.get_mut(&scope.child_session_id)?;
+    // The last one, but for a run that was still open when the next began.
+    let run = runs.iter_mut().rev().find(|run| run.child.run == scope.run)?;
+    (run.state == State::Open).then_some(run)
+}
+
+impl Run {
+    fn is_announced_again_by(&self, event: &EventId, spawn: &SpawnSessionStart) -> bool {
+        self.state == State::Open
+            || self.spawn == *event
+            || (spawn.tool_call_id.is_some() && self.tool_call_id == spawn.tool_call_id)
+    }
+}
+
+/// Where a session's events go.
+struct Place<'a> {
+    speaker: Speaker<'a>,
+    calls: &'a mut Calls,
+    cards: &'a mut CardIds,
+}
+
+impl Place<'_> {
+    fn open_call(&mut self, id: &ToolCallId, name: &Arc<str>, out: &mut Out<'_>) {
+        if self.calls.contains_key(id) {
+            return;
+        }
+        let card =
+            CallCard { id: self.cards.of_call(self.speaker, id), name: Arc::clone(name), state: State::Open };
+        out(Intent::OpenCall(card.call(self.speaker)));
+        self.calls.insert(id.clone(), card);
+    }
+
+    /// The call, where its card is open.
+    fn with_call(&self, id: &ToolCallId, show: impl FnOnce(Call<'_>)) {
+        if let Some(card) = self.calls.get(id)
+            && card.state == State::Open
+        {
+            show(card.call(self.speaker));
+        }
+    }
+
+    fn close_call(&mut self, id: &ToolCallId) {
+        if let Some(card) = self.calls.get_mut(id) {
+            card.state = State::Closed;
+        }
+    }
+
+    fn ask(&mut self, calls: &[ToolCallBlock], asked: Asked, out: &mut Out<'_>) {
+        for block in calls {
+            // A question must reach a person even where the call itself was not seen.
+            if !self.calls.contains_key(&block.id) {
+                self.open_call(&block.id, &block.name, out);
+                self.with_call(&block.id, |call| {
+                    let text = &block.input;
+                    out(Intent::CallArguments(CallPiece { call, text }));
+                    out(Intent::CallReady(call));
+                });
+            }
+            self.with_call(&block.id, |call| out(Intent::Ask(Ask { call, asked })));
+        }
+    }
+
+    fn answer(&self, id: &ToolCallId, asked: Asked, allowed: bool, out: &mut Out<'_>) {
+        self.with_call(id, |call| {
+            out(Intent::Answer(Answer { call, asked, allowed }));
+        });
+    }
+}
+
+impl CallCard {
+    fn call<'a>(&'a self, speaker: Speaker<'a>) -> Call<'a> {
+        Call { speaker, id: &self.id, name: &self.name }
+    }
+}

@@ -1,0 +1,106 @@
+//! How children are called on their lines.
+
+use std::collections::{HashMap, HashSet};
+
+use anabranch_proto::SessionId;
+
+use crate::{intent::Child, sanitize};
+
+/// The most characters of a name.
+const LONGEST_NAME: usize = 24;
+/// The most characters of a path.
+const LONGEST_PATH: usize = 60;
+
+/// Colours that are legible on dark and on light, in the order in which children appear. None is red: that means
+/// failure.
+const COLOURS: [&str; 6] = ["\x1b[36m", "\x1b[33m", "\x1b[35m", "\x1b[32m", "\x1b[34m", "\x1b[96m"];
+const RESET: &str = "\x1b[0m";
+
+/// What stands before each line of a speaker; nothing for the root.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Prefix {
+    text: String,
+}
+
+impl Prefix {
+    /// The prefix.
+    pub(super) fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// What separates it from a text.
+    pub(super) fn gap(&self) -> &'static str {
+        if self.text.is_empty() { "" } else { " " }
+    }
+}
+
+/// The names that were given, each to one session.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Labels {
+    by_session: HashMap<SessionId, Label>,
+    taken: HashSet<String>,
+    /// How many sessions wanted the same name, so that the next need not try all suffixes.
+    wanted: HashMap<String, u64>,
+}
+
+#[derive(Clone, Debug)]
+struct Label {
+    text: String,
+    /// What the session was called by its source when it got the text.
+    name: String,
+    colour: &'static str,
+}
+
+impl Labels {
+    /// The prefix of a child's lines, which also names its run from the second on.
+    pub(super) fn prefix(&mut self, child: &Child, colours: bool) -> Prefix {
+        let known = self.by_session.get(&child.session);
+        let label = match known {
+            Some(label) if *label.name == *child.name => label.clone(),
+            Some(_) | None => {
+                let label = Label {
+                    colour: known.map_or_else(|| self.next_colour(), |label| label.colour),
+                    text: self.unique(&self.path(child)),
+                    name: child.name.to_string(),
+                };
+                self.by_session.insert(child.session.clone(), label.clone());
+                label
+            }
+        };
+        let run = if child.run > 1 { format!("#{}", child.run) } else { String::new() };
+        let text = format!("{}{run} │", label.text);
+        Prefix { text: if colours { format!("{}{text}{RESET}", label.colour) } else { text } }
+    }
+
+    fn next_colour(&self) -> &'static str {
+        COLOURS.iter().cycle().nth(self.by_session.len() % COLOURS.len()).copied().unwrap_or_default()
+    }
+
+    /// The parent's label and the child's name.
+    fn path(&self, child: &Child) -> String {
+        let name = short_name(&child.name);
+        let Some(parent) = self.by_session.get(&child.parent) else {
+            return name;
+        };
+        let path = format!("{}/{name}", parent.text);
+        if path.chars().count() > LONGEST_PATH { format!("…/{name}") } else { path }
+    }
+
+    /// The wanted label, or the first free one of `…·2`, `…·3`.
+    fn unique(&mut self, wanted: &str) -> String {
+        let count = self.wanted.entry(wanted.to_owned()).or_insert(0);
+        loop {
+            *count += 1;
+            let label = if *count == 1 { wanted.to_owned() } else { format!("{wanted}·{count}") };
+            if self.taken.insert(label.clone()) {
+                return label;
+            }
+        }
+    }
+}
+
+/// A name for prefixes: harmless, not long, and without the line that ends a prefix.
+fn short_name(name: &str) -> String {
+    let name = sanitize::shortened(name, LONGEST_NAME, false).replace('│', "|");
+    if name.is_empty() { "?".to_owned() } else { name }
+}

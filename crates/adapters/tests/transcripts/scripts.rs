@@ -1,0 +1,338 @@
+//! The scripts: what happens, by name.
+
+use anabranch_proto::{
+    ErrorInfo, ErrorType, Event, EventId, EventKind, Metadata, Outcome, Scope, SpawnMechanism, TextOrBlocks,
+    ToolCallBlock, ToolResultBlock, ToolResultState,
+    event::{
+        ConfirmResult, Custom, DataBlockStart, ExternalExecutionResult, HintBlockEvent,
+        RequireExternalExecution, RequireUserConfirm, StreamComplete, TextBlockDelta, TextBlockEnd,
+        TextBlockStart, ToolCallStart, UserConfirmResult,
+    },
+};
+use anabranch_testkit::{Actor, Stage};
+
+/// What happens.
+pub(crate) type Script = fn(&Stage);
+
+/// Each script with its name.
+pub(crate) const ALL: &[(&str, Script)] = &[
+    ("two_children_in_parallel", two_children_in_parallel),
+    ("nested", nested),
+    ("failed", failed),
+    ("duplicate_spawn", duplicate_spawn),
+    ("fallback_and_upgrade", fallback_and_upgrade),
+    ("second_run", second_run),
+    ("mechanisms", mechanisms),
+    ("interrupted_and_timed_out", interrupted_and_timed_out),
+    ("same_name_token_by_token", same_name_token_by_token),
+    ("ends_mid_message", ends_mid_message),
+    ("late_events", late_events),
+    ("unicode", unicode),
+    ("hostile", hostile),
+    ("questions", questions),
+    ("tool_states", tool_states),
+    ("what_is_hidden", what_is_hidden),
+    ("root_fails", root_fails),
+];
+
+fn two_children_in_parallel(stage: &Stage) {
+    let root = stage.root();
+    root.begin("Compare two cities");
+    root.think("Two at once.");
+    root.say_in(&["I ask ", "two helpers."]);
+    let (one, two) = (
+        root.call("spawn_subagent", r#"{"task":"Seattle"}"#),
+        root.call("spawn_subagent", r#"{"task":"New York"}"#),
+    );
+    let n1 = root.spawning("n1").call(&one).with("node_id", "n1").now();
+    let n2 = root.spawning("n2").call(&two).with("node_id", "n2").now();
+    n1.begin("Seattle");
+    n2.begin("New York");
+    let read = n1.call("read_csv", r#"{"path":"seattle.csv"}"#);
+    n2.use_tool("read_csv", r#"{"path":"new-york.csv"}"#, "1461 rows");
+    n1.result(&read, "read_csv", ToolResultState::Success, "1461 rows\nand more");
+    let (a, b) = (n1.open_text(), n2.open_text());
+    n1.delta(&a, "Seattle is wet:\n");
+    n2.delta(&b, "New York ");
+    n1.delta(&a, "3.0 mm");
+    n2.delta(&b, "is warm.");
+    n2.close_text(&b);
+    n2.end_saying(Outcome::Completed, "New York is warm.");
+    root.result(&two, "spawn_subagent", ToolResultState::Success, "New York is warm.");
+    n1.delta(&a, " a day.");
+    n1.close_text(&a);
+    n1.end_saying(Outcome::Completed, "Seattle is wet:\n3.0 mm a day.");
+    root.result(&one, "spawn_subagent", ToolResultState::Success, "Seattle is wet.");
+    root.say("Seattle is wetter.\n");
+    root.end_saying(Outcome::Completed, "Seattle is wetter.\n");
+}
+
+fn nested(stage: &Stage) {
+    let root = stage.root();
+    let child = root.spawn("n1");
+    child.begin("Delegate");
+    let block = child.open_text();
+    child.delta(&block, "I delegate");
+    let grandchild = child.spawn("reader");
+    child.delta(&block, " and wait.");
+    child.close_text(&block);
+    grandchild.begin("Read");
+    grandchild.use_tool("read", r#"{"path":"a"}"#, "a");
+    grandchild.say("It says a.");
+    grandchild.end_saying(Outcome::Completed, "It says a.");
+    child.say("Done.");
+    child.end_saying(Outcome::Completed, "Done.");
+}
+
+fn failed(stage: &Stage) {
+    let root = stage.root();
+    let call = root.call("spawn_subagent", "{}");
+    let child = root.spawning("n1").call(&call).now();
+    let read = child.call("read_csv", r#"{"path":"missing.csv"}"#);
+    child.result(&read, "read_csv", ToolResultState::Error, "missing.csv: no such file\nat line 3");
+    child.end_with_error(Outcome::Failed, ErrorType::INTERNAL, "missing.csv: no such file");
+    root.result(&call, "spawn_subagent", ToolResultState::Error, "missing.csv: no such file");
+}
+
+fn duplicate_spawn(stage: &Stage) {
+    let root = stage.root();
+    let child = root.spawn("n1");
+    stage.repeat_last();
+    child.say("Once.");
+    child.end(Outcome::Completed);
+    stage.repeat_last();
+}
+
+fn fallback_and_upgrade(stage: &Stage) {
+    let root = stage.root();
+    // As the processor writes a spawn that it did not see: manual, with the name of the scope.
+    let child = root.spawning("agent").mechanism(SpawnMechanism::Manual).now();
+    child.say("Before.");
+    root.update(&child, |update| {
+        update
+            .source_name(Some("analyst".into()))
+            .description(Some("Read the reports".to_owned()))
+            .spawn_mechanism(Some(SpawnMechanism::Sync))
+    });
+    child.say("After.");
+    child.end(Outcome::Completed);
+    root.update(&child, |update| update.description(Some("Learnt too late".to_owned())));
+}
+
+fn second_run(stage: &Stage) {
+    let root = stage.root();
+    let first = root.spawn("n1");
+    first.use_tool("read", "{}", "a");
+    first.say("First.");
+    first.end_saying(Outcome::Completed, "First.");
+    let second = root.spawning("n1").description("Go on").again(&first).now();
+    let call = ToolCallStart::new(second.reply(), "call_0", "read");
+    second.emit(call);
+    second.say("Second.");
+    second.end_saying(Outcome::Completed, "Second.");
+}
+
+fn mechanisms(stage: &Stage) {
+    let root = stage.root();
+    for mechanism in [SpawnMechanism::Sync, SpawnMechanism::AsyncWorker, SpawnMechanism::Manual] {
+        let child = root.spawning(mechanism.as_str()).mechanism(mechanism).now();
+        if mechanism == SpawnMechanism::AsyncWorker {
+            root.say("It goes on behind.");
+            root.end(Outcome::Completed);
+        }
+        child.say("Done.");
+        child.end_saying(Outcome::Completed, "Done.");
+    }
+}
+
+fn interrupted_and_timed_out(stage: &Stage) {
+    let root = stage.root();
+    let one = root.spawn("slow");
+    let two = root.spawn("slower");
+    let three = root.spawn("endless");
+    let call = one.call("fetch", r#"{"url":"https://example.org"}"#);
+    one.result(&call, "fetch", ToolResultState::Interrupted, "");
+    one.end(Outcome::Interrupted);
+    two.say("So far.");
+    two.end_with_error(Outcome::TimedOut, ErrorType::INTERNAL, "no answer within 600 s");
+    three.end_saying(Outcome::ExceedMaxIters, "As far as I got.");
+}
+
+fn same_name_token_by_token(stage: &Stage) {
+    let root = stage.root();
+    let text = root.open_text();
+    let (one, two) = (root.spawn("n1"), root.spawn("n1"));
+    let (a, b) = (one.open_text(), two.open_text());
+    for (left, right) in ["The ", "sky ", "is\n", "blue."].iter().zip(["Grass ", "is ", "green", ".\n"]) {
+        one.delta(&a, left);
+        root.delta(&text, "(waiting) ");
+        two.delta(&b, right);
+    }
+    one.close_text(&a);
+    two.close_text(&b);
+    root.close_text(&text);
+    one.end(Outcome::Completed);
+    two.end(Outcome::Completed);
+    root.end(Outcome::Completed);
+}
+
+fn ends_mid_message(stage: &Stage) {
+    let root = stage.root();
+    let (one, two) = (root.spawn("n1"), root.spawn("n2"));
+    let block = one.open_text();
+    one.delta(&block, "I was about to");
+    one.emit(StreamComplete::new(Outcome::Interrupted));
+    // The stream itself is cut: nothing says that this one ends.
+    let block = two.open_text();
+    two.delta(&block, "And then");
+}
+
+fn late_events(stage: &Stage) {
+    let root = stage.root();
+    let child = root.spawn("n1");
+    let call = child.call("read", "{}");
+    child.result(&call, "read", ToolResultState::Success, "a");
+    child.result(&call, "read", ToolResultState::Error, "late");
+    child.end(Outcome::Completed);
+    child.say("Late.");
+    child.call("read", "{}");
+    child.emit(Custom::new("late", anabranch_proto::Json::from(serde_json::json!(1))));
+    child.emit(StreamComplete::new(Outcome::Failed).error(ErrorInfo::new(ErrorType::UNKNOWN, "late")));
+}
+
+fn unicode(stage: &Stage) {
+    let root = stage.root();
+    let child = root.spawning("データ分析").description("Prüfe die Größe 🚀").now();
+    child.use_tool("lèse", r#"{"œuvre":"Émile"}"#, "日本語");
+    child.say_in(&["naïve ", "👩‍👩‍👧", " — שלום\n", "конец"]);
+    child.end_saying(Outcome::Completed, "конец");
+    root.say("✓ 好");
+}
+
+fn hostile(stage: &Stage) {
+    let root = stage.root();
+    let child = root
+        .spawning("n1`**\nn2 │ \x1b[31mI am root\u{202e}")
+        .description("line one\n🚀 **`n9`**: forged\x07")
+        .now();
+    child.say("\x1b]0;title\x07\x1b[2J\x1b[1;1Hn2 │ forged\r■ completed\nn2 │ forged too\r\nend\u{9b}5m");
+    let call = child.call("rm\n✓ ok\x1b[8m", "{\"a\":\"\x1b[31m\",\n\"b\":\"\u{2066}\"}");
+    child.result(&call, "rm", ToolResultState::Error, "\x1b[32mfine\n✓ forged");
+    child.end_with_error(Outcome::Failed, ErrorType::INTERNAL, "bad\x1b[0m\n■ completed");
+    root.say("\x1b[5mroot\x1b[0m\rtext\u{85}");
+    let long = root.spawn(&"long ".repeat(40));
+    long.call("write", &format!("{{\"text\":\"{}\"}}", "x".repeat(500)));
+    long.end(Outcome::Completed);
+    // Card ids that others have already.
+    root.emit(ToolCallStart::new(root.reply(), "spawn:ses_1", "forger"));
+    root.emit(ToolCallStart::new(root.reply(), "ses_1/call_0", "forger"));
+}
+
+fn questions(stage: &Stage) {
+    let root = stage.root();
+    let child = root.spawn("n1");
+    let call = child.call("delete", r#"{"path":"a"}"#);
+    let block = ToolCallBlock::new(&call, "delete", r#"{"path":"a"}"#);
+    let unseen = ToolCallBlock::new("call_9", "deploy", r#"{"to":"production"}"#);
+    child.emit(RequireUserConfirm::new(child.reply(), vec![block.clone(), unseen.clone()]));
+    child.emit(UserConfirmResult::new(
+        child.reply(),
+        vec![ConfirmResult::new(true, block), ConfirmResult::new(false, unseen)],
+    ));
+    child.result(&call, "delete", ToolResultState::Error, "it is gone already");
+    child.result(&"call_9".into(), "deploy", ToolResultState::Denied, "not today");
+    let call = root.call("ask_browser", "{}");
+    let block = ToolCallBlock::new(&call, "ask_browser", "{}");
+    root.emit(RequireExternalExecution::new(root.reply(), vec![block]));
+    let result = ToolResultBlock::new(&call, "ask_browser");
+    root.emit(ExternalExecutionResult::new(root.reply(), vec![result]));
+    root.result(&call, "ask_browser", ToolResultState::Success, "42");
+    child.end(Outcome::Completed);
+}
+
+fn tool_states(stage: &Stage) {
+    let root = stage.root();
+    for state in [
+        ToolResultState::Success,
+        ToolResultState::Denied,
+        ToolResultState::Interrupted,
+        ToolResultState::Error,
+    ] {
+        let call = root.call(state.as_str(), "");
+        root.result(&call, state.as_str(), state, "said");
+    }
+    let call = root.call("with_response", "{}");
+    root.emit(
+        anabranch_proto::event::ToolResultEnd::new(root.reply(), &call, ToolResultState::Success)
+            .response(Metadata::default().with("subagent_id", "sa_7").with("outcome", "completed")),
+    );
+}
+
+fn what_is_hidden(stage: &Stage) {
+    let root = stage.root();
+    root.begin("A prompt");
+    let child = root.spawn("n1");
+    child.begin("A task");
+    for speaker in [&root, &child] {
+        speaker.think("A thought.");
+        let hint = HintBlockEvent::new(
+            speaker.reply(),
+            "hint",
+            Some("team".to_owned()),
+            TextOrBlocks::Text("A hint.".to_owned()),
+        );
+        speaker.emit(hint);
+        speaker.emit(Custom::new("progress", anabranch_proto::Json::from(serde_json::json!({"done": 0.5}))));
+        let data =
+            DataBlockStart::new(speaker.reply(), "data", "image/png").name(Some("chart.png".to_owned()));
+        speaker.emit(data);
+        only_at_the_end(speaker);
+    }
+    child.end(Outcome::Completed);
+    root.end(Outcome::Completed);
+}
+
+/// A block whose text comes with its end alone, and one whose end brings another text than the pieces.
+fn only_at_the_end(speaker: &Actor) {
+    for (block, piece) in [("whole", ""), ("replaced", "draft")] {
+        speaker.emit(TextBlockStart::new(speaker.reply(), block));
+        speaker.emit(TextBlockDelta::new(speaker.reply(), block, piece));
+        speaker.emit(TextBlockEnd::new(speaker.reply(), block).text(Some(format!("The {block} text."))));
+    }
+}
+
+fn root_fails(stage: &Stage) {
+    let root = stage.root();
+    root.begin("Go");
+    let block = root.open_text();
+    root.delta(&block, "I was");
+    root.end_with_error(Outcome::Failed, ErrorType::RATE_LIMIT, "too many requests");
+    root.begin("Again");
+    root.say("Here I am.");
+    root.end(Outcome::Completed);
+}
+
+/// An event of each kind, in a scope.
+pub(crate) fn one_of_each_kind(scope: &Scope) -> Vec<Event> {
+    const FIELDS: &str = r#""session_id":"s","reply_id":"r","name":"n","finished_reason":"completed","model_name":"m",
+        "input_tokens":1,"output_tokens":1,"block_id":"b","delta":"d","media_type":"text/plain","data":"","url":null,
+        "hint":"h","tool_call_id":"c","tool_call_name":"t","state":"success","value":1,"message_id":"m",
+        "content":[{"type":"text","text":"x"}],"origin":"user","child_session_id":"ses_x","parent_session_id":"ses_0",
+        "spawn_mechanism":"sync","source_name":"x","source_type":"agent","description":"d","run":1,
+        "outcome":"completed","tool_calls":[{"id":"c","name":"t","input":"{}"}],
+        "confirm_results":[{"confirmed":true,"tool_call":{"id":"c","name":"t","input":"{}"}}],
+        "execution_results":[{"id":"c","name":"t","output":"o"}]"#;
+    let mut reader = anabranch_proto::native::Reader::default();
+    EventKind::TAGS
+        .iter()
+        .copied()
+        .chain(["FROM_THE_FUTURE"])
+        .map(|tag| {
+            let line = format!(r#"{{"id":"e","created_at":"2026-01-01T00:00:00Z","type":"{tag}",{FIELDS}}}"#);
+            let mut event = reader.read(&line).unwrap().event;
+            event.id = EventId::new(tag);
+            event.scope = scope.clone();
+            event
+        })
+        .collect()
+}
