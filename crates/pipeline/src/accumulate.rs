@@ -9,7 +9,8 @@ use anabranch_proto::{Artifact, BlockId, ContentBlock, Metadata, ToolChunk, Tool
 pub(crate) struct Accumulator {
     state: ToolResultState,
     content: Vec<ContentBlock>,
-    by_id: HashMap<BlockId, usize>,
+    last_text: Option<usize>,
+    data_by_id: HashMap<BlockId, usize>,
     metadata: Metadata,
     bytes: usize,
     is_complete: bool,
@@ -30,7 +31,8 @@ impl Accumulator {
         Self {
             state: ToolResultState::Running,
             content: Vec::new(),
-            by_id: HashMap::new(),
+            last_text: None,
+            data_by_id: HashMap::new(),
             metadata: Metadata::default(),
             bytes: 0,
             is_complete: false,
@@ -47,28 +49,30 @@ impl Accumulator {
             return Accepted::TooMuch;
         }
         self.bytes = bytes;
+        self.add(chunk);
+        Accepted::Yes
+    }
+
+    /// Adds a chunk whatever came before.
+    pub(crate) fn add(&mut self, chunk: &ToolChunk) {
         self.state = self.state.worse(chunk.state);
         self.metadata = self.metadata.merged(&chunk.metadata);
         self.is_complete = chunk.is_last;
         for block in &chunk.content {
             self.append(block);
         }
-        Accepted::Yes
     }
 
-    /// Ends the result as failed, with a text after what came.
-    pub(crate) fn fail(&mut self, text: &str) {
-        self.is_complete = false;
-        let text = if self.content.is_empty() { text.to_owned() } else { format!("\n{text}") };
-        self.push(&ToolChunk::error(text), usize::MAX);
+    /// Ends the result as failed, with a text after what came: the chunk that says so.
+    pub(crate) fn fail(&mut self, text: &str) -> ToolChunk {
+        let separator = if self.content.is_empty() { "" } else { "\n" };
+        let chunk = ToolChunk::error(format!("{separator}{text}"));
+        self.add(&chunk);
+        chunk
     }
 
     pub(crate) fn is_complete(&self) -> bool {
         self.is_complete
-    }
-
-    pub(crate) fn is_empty(&self) -> bool {
-        self.content.is_empty()
     }
 
     /// The response; a call that never said otherwise was a success.
@@ -86,62 +90,61 @@ impl Accumulator {
         ToolResponse::new(state, std::mem::take(&mut self.content), metadata)
     }
 
-    /// Appends to the block with the same id; text without an id to a text without an id that came last.
+    /// Appends to the block with the same id, or to the text before it where neither has one.
+    ///
+    /// Text never goes back behind later text: a text delta on the wire names no block, so whoever adds the deltas up has
+    /// the text in the order in which it came, and this must be the same text. What is neither text nor data is no part
+    /// of a result.
     fn append(&mut self, block: &ContentBlock) {
-        let at = match id(block) {
-            Some(id) => self.by_id.get(id).copied(),
-            None => self.content.len().checked_sub(1),
-        };
-        match (at.and_then(|at| self.content.get_mut(at)), block) {
-            (Some(ContentBlock::Text(known)), ContentBlock::Text(new)) if known.id == new.id => {
-                known.text.push_str(&new.text);
-            }
-            (Some(ContentBlock::Data(known)), ContentBlock::Data(new))
-                if known.id == new.id && new.id.is_some() =>
-            {
-                known.source.append(&new.source.to_part());
-            }
-            _ => {
-                if let Some(id) = id(block) {
-                    self.by_id.insert(id.clone(), self.content.len());
+        match block {
+            ContentBlock::Text(new) if new.text.is_empty() => {}
+            ContentBlock::Text(new) => {
+                let at = if new.id.is_some() { self.last_text } else { self.content.len().checked_sub(1) };
+                match at.and_then(|at| self.content.get_mut(at)) {
+                    Some(ContentBlock::Text(known)) if known.id == new.id => known.text.push_str(&new.text),
+                    _ => {
+                        self.last_text = Some(self.content.len());
+                        self.content.push(block.clone());
+                    }
                 }
-                self.content.push(block.clone());
             }
+            ContentBlock::Data(new) => {
+                let at = new.id.as_ref().and_then(|id| self.data_by_id.get(id).copied());
+                if let Some(ContentBlock::Data(known)) = at.and_then(|at| self.content.get_mut(at)) {
+                    known.source.append(&new.source.to_part());
+                } else {
+                    if let Some(id) = &new.id {
+                        self.data_by_id.insert(id.clone(), self.content.len());
+                    }
+                    self.content.push(block.clone());
+                }
+            }
+            ContentBlock::Thinking(_)
+            | ContentBlock::Hint(_)
+            | ContentBlock::ToolCall(_)
+            | ContentBlock::ToolResult(_)
+            | ContentBlock::Other(_)
+            | _ => {}
         }
     }
 }
 
-fn id(block: &ContentBlock) -> Option<&BlockId> {
-    match block {
-        ContentBlock::Text(block) => block.id.as_ref(),
-        ContentBlock::Data(block) => block.id.as_ref(),
-        ContentBlock::Thinking(_)
-        | ContentBlock::Hint(_)
-        | ContentBlock::ToolCall(_)
-        | ContentBlock::ToolResult(_)
-        | ContentBlock::Other(_)
-        | _ => None,
-    }
-}
-
-/// The bytes of a block's content, near enough for a bound.
+/// The bytes of a block's content.
 fn size(block: &ContentBlock) -> usize {
     use anabranch_proto::DataSource::{Base64, Url};
     match block {
         ContentBlock::Text(block) => block.text.len(),
-        ContentBlock::Thinking(block) => block.thinking.len(),
         ContentBlock::Data(block) => match &block.source {
             Base64 { data, .. } => data.len(),
             Url { url, .. } => url.len(),
             _ => 0,
         },
-        ContentBlock::Hint(block) => block.hint.text().len(),
-        ContentBlock::ToolCall(block) => block.input.len(),
-        ContentBlock::ToolResult(block) => block.output.text().len(),
-        ContentBlock::Other(block) => {
-            block.fields.iter().map(|(name, value)| name.len() + value.as_str().len()).sum()
-        }
-        _ => 0,
+        ContentBlock::Thinking(_)
+        | ContentBlock::Hint(_)
+        | ContentBlock::ToolCall(_)
+        | ContentBlock::ToolResult(_)
+        | ContentBlock::Other(_)
+        | _ => 0,
     }
 }
 
@@ -178,6 +181,15 @@ mod tests {
                 TextBlock::new("z").into()
             ]
         );
+    }
+
+    #[test]
+    fn text_never_goes_back_behind_later_text() {
+        let mut accumulator = Accumulator::new();
+        for (text, id) in [("a", "1"), ("b", "2"), ("c", "1")] {
+            accumulator.push(&ToolChunk::new(vec![TextBlock::new(text).id(id).into()]), 100);
+        }
+        assert_eq!(accumulator.finish(&[]).text(), "abc");
     }
 
     #[test]

@@ -22,6 +22,9 @@ use crate::{
 /// How much of what a tool yields after its last chunk is looked at, so as to count it.
 const LOOK_AFTER_THE_LAST: usize = 1_000;
 
+/// How many items that give nothing are taken in one poll, before whoever else waits has its turn.
+pub(crate) const SILENT_ITEMS: usize = 32;
+
 /// What a running call gives. A [`Response`](Self::Response) comes exactly once, as the last item.
 #[derive(Clone, Debug, PartialEq)]
 #[expect(clippy::exhaustive_enums, reason = "what a tool yields, and the end")]
@@ -57,7 +60,9 @@ pub struct CallTool {
 struct Run {
     stream: ToolStream,
     emitted: mpsc::Receiver<ToolYield>,
-    /// What the tool yielded and what waits until all that it emitted before is out.
+    /// How many emitted items come before `held`, and before the tool is polled again.
+    due: usize,
+    /// What the tool yielded, until all that it had emitted before is out.
     held: Option<Yielded>,
 }
 
@@ -85,7 +90,7 @@ impl CallTool {
             is_ended: false,
         };
         match start(call, &this.context, toolkit) {
-            Ok(stream) => this.run = Some(Run { stream, emitted, held: None }),
+            Ok(stream) => this.run = Some(Run { stream, emitted, due: 0, held: None }),
             Err(text) => this.fail(&text),
         }
         this
@@ -134,15 +139,28 @@ impl CallTool {
 
     /// Ends the call as failed.
     fn fail(&mut self, text: &str) {
-        self.run = None;
-        let separator = if self.accumulator.is_empty() { "" } else { "\n" };
-        self.accumulator.fail(text);
-        self.ready.push_back(CallItem::Chunk(ToolChunk::error(format!("{separator}{text}"))));
-        self.finish();
+        // It has failed already, whatever its drop says.
+        let _ = self.stop();
+        let chunk = self.accumulator.fail(text);
+        self.ready.push_back(CallItem::Chunk(chunk));
+        self.respond();
     }
 
+    /// Ends the call with what came.
     fn finish(&mut self) {
-        self.run = None;
+        match self.stop() {
+            Ok(()) => self.respond(),
+            Err(text) => self.fail(&text),
+        }
+    }
+
+    /// Drops the tool's stream; that too is the tool's code and may panic.
+    fn stop(&mut self) -> Result<(), String> {
+        let run = self.run.take();
+        catch_unwind(AssertUnwindSafe(|| drop(run))).map_err(|panic| panic_text(&self.name, &*panic))
+    }
+
+    fn respond(&mut self) {
         self.is_ended = true;
         let response = self.accumulator.finish(&self.context.take_artifacts());
         self.ready.push_back(CallItem::Response(response));
@@ -175,32 +193,46 @@ fn start(call: &ToolCall, context: &ToolContext, toolkit: &Toolkit) -> Result<To
 }
 
 fn panic_text(tool: &str, panic: &(dyn Any + Send)) -> String {
-    let message =
-        panic.downcast_ref::<&str>().copied().or_else(|| panic.downcast_ref::<String>().map(String::as_str));
-    format!("`{tool}` panicked: {}", message.unwrap_or("no message"))
+    format!("`{tool}` panicked: {}", panic_message(panic))
+}
+
+pub(crate) fn panic_message(panic: &(dyn Any + Send)) -> &str {
+    let text = panic.downcast_ref::<&str>().copied();
+    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message")
 }
 
 impl Run {
     /// The next thing that the tool emitted or yielded, in the order in which it did.
+    ///
+    /// In rounds: the tool is polled, then all comes that it emitted up to there, then what it yielded. What others emit
+    /// meanwhile by a clone of the context belongs to the next round, so they cannot keep the tool from being polled.
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Yielded> {
-        if let Poll::Ready(Some(item)) = self.emitted.poll_recv(cx) {
-            return Poll::Ready(Yielded::Item(item));
+        loop {
+            while let Some(due) = self.due.checked_sub(1) {
+                self.due = due;
+                // Not `poll_recv`: that says "pending" when tokio finds that the task has had its share, and what was
+                // yielded would come first.
+                if let Ok(item) = self.emitted.try_recv() {
+                    return Poll::Ready(Yielded::Item(item));
+                }
+            }
+            if let Some(held) = self.held.take() {
+                return Poll::Ready(held);
+            }
+            self.held = match catch_unwind(AssertUnwindSafe(|| self.stream.as_mut().poll_next(cx))) {
+                Ok(Poll::Ready(Some(item))) => Some(Yielded::Item(item)),
+                Ok(Poll::Ready(None)) => Some(Yielded::End),
+                Ok(Poll::Pending) => None,
+                Err(panic) => Some(Yielded::Panic(panic_message(&*panic).to_owned())),
+            };
+            self.due = self.emitted.len();
+            if self.due == 0 && self.held.is_none() {
+                return match self.emitted.poll_recv(cx) {
+                    Poll::Ready(Some(item)) => Poll::Ready(Yielded::Item(item)),
+                    Poll::Ready(None) | Poll::Pending => Poll::Pending,
+                };
+            }
         }
-        if let Some(held) = self.held.take() {
-            return Poll::Ready(held);
-        }
-        let yielded = match catch_unwind(AssertUnwindSafe(|| self.stream.as_mut().poll_next(cx))) {
-            Ok(Poll::Ready(Some(item))) => Some(Yielded::Item(item)),
-            Ok(Poll::Ready(None)) => Some(Yielded::End),
-            Ok(Poll::Pending) => None,
-            Err(panic) => Some(Yielded::Panic(panic_text("the tool", &*panic))),
-        };
-        // What was emitted during that poll was emitted before what it yielded.
-        if let Poll::Ready(Some(item)) = self.emitted.poll_recv(cx) {
-            self.held = yielded;
-            return Poll::Ready(Yielded::Item(item));
-        }
-        yielded.map_or(Poll::Pending, Poll::Ready)
     }
 }
 
@@ -209,7 +241,7 @@ impl Stream for CallTool {
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<CallItem>> {
         let this = &mut *self;
-        loop {
+        for _ in 0..SILENT_ITEMS {
             if let Some(item) = this.ready.pop_front() {
                 return Poll::Ready(Some(item));
             }
@@ -223,12 +255,14 @@ impl Stream for CallTool {
             match std::task::ready!(run.poll(cx)) {
                 Yielded::Item(item) => this.accept(item),
                 Yielded::End => this.finish(),
-                Yielded::Panic(text) => {
-                    let text = text.replacen("the tool", &this.name, 1);
+                Yielded::Panic(message) => {
+                    let text = format!("`{}` panicked: {message}", this.name);
                     this.fail(&text);
                 }
             }
         }
+        cx.waker().wake_by_ref();
+        Poll::Pending
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {
@@ -240,6 +274,13 @@ impl Stream for CallTool {
 impl FusedStream for CallTool {
     fn is_terminated(&self) -> bool {
         self.is_ended && self.ready.is_empty()
+    }
+}
+
+impl Drop for CallTool {
+    fn drop(&mut self) {
+        // A tool that panics when it is stopped takes nobody with it.
+        let _ = self.stop();
     }
 }
 

@@ -1,6 +1,7 @@
 //! One call as events: its result's start, its parts, what it passes on, its end.
 
 use std::{
+    any::Any,
     collections::VecDeque,
     fmt,
     panic::{AssertUnwindSafe, catch_unwind},
@@ -10,12 +11,16 @@ use std::{
 };
 
 use anabranch_proto::{
-    ContentBlock, Event, EventKind, ToolCallId, ToolChunk, ToolResponse,
+    ContentBlock, Event, EventKind, ToolCallId, ToolChunk, ToolResponse, ToolResultState,
     event::{ToolResultDataDelta, ToolResultEnd, ToolResultStart, ToolResultTextDelta},
 };
 use futures::{Stream, stream::FusedStream};
 
-use crate::{Acting, ActingStream, CallItem, Caller, ToolCall, ToolContext};
+use crate::{
+    Acting, ActingStream, CallItem, Caller, ToolCall, ToolContext,
+    accumulate::Accumulator,
+    call_tool::{SILENT_ITEMS, panic_message},
+};
 
 /// What running calls give to an agent's loop.
 #[derive(Clone, Debug, PartialEq)]
@@ -38,7 +43,10 @@ pub enum Executed {
 pub struct ExecuteToolCall {
     caller: Arc<Caller>,
     call_id: ToolCallId,
+    name: Arc<str>,
     acting: Option<ActingStream>,
+    /// What came through the layers, in case one of them loses the response.
+    passed: Option<Box<Accumulator>>,
     ready: VecDeque<Executed>,
 }
 
@@ -47,11 +55,18 @@ impl ExecuteToolCall {
     pub fn new(call: ToolCall, caller: Arc<Caller>, acting: &Acting) -> Self {
         let call_id = call.id.clone();
         let context = ToolContext::new(Arc::clone(&caller), call_id.clone());
-        let mut this = Self { caller, call_id, acting: None, ready: VecDeque::with_capacity(2) };
+        let mut this = Self {
+            caller,
+            call_id,
+            name: Arc::clone(&call.name),
+            acting: None,
+            passed: acting.has_layers().then(|| Box::new(Accumulator::new())),
+            ready: VecDeque::with_capacity(2),
+        };
         this.push(ToolResultStart::new(&this.caller.reply_id, &this.call_id, Arc::clone(&call.name)));
         match catch_unwind(AssertUnwindSafe(|| acting.call(call, context))) {
             Ok(stream) => this.acting = Some(stream),
-            Err(_) => this.fail(),
+            Err(panic) => this.fail_by_panic(&*panic),
         }
         this
     }
@@ -63,6 +78,9 @@ impl ExecuteToolCall {
     }
 
     fn push_chunk(&mut self, chunk: ToolChunk) {
+        if let Some(passed) = &mut self.passed {
+            passed.add(&chunk);
+        }
         for block in chunk.content {
             let reply_id = self.caller.reply_id.clone();
             match block {
@@ -87,18 +105,31 @@ impl ExecuteToolCall {
         }
     }
 
-    fn end(&mut self, response: ToolResponse) {
-        self.acting = None;
+    fn end(&mut self, mut response: ToolResponse) {
+        // What is dropped may be a layer's; the response stands.
+        let acting = self.acting.take();
+        if catch_unwind(AssertUnwindSafe(|| drop(acting))).is_err() {
+            tracing::warn!(tool = &*self.name, "a layer panicked after its response");
+        }
+        // A layer may have forgotten to.
+        response.state = response.state.worse(ToolResultState::Success);
         let end = ToolResultEnd::new(&self.caller.reply_id, &self.call_id, response.state);
         self.push(end.response(response.metadata.clone()));
         self.ready.push_back(Executed::Response(self.call_id.clone(), response));
     }
 
-    /// A layer that panicked or that ended without a response has lost the result; the model is told so.
-    fn fail(&mut self) {
-        let text = "a layer around the tool lost its result";
-        self.push_chunk(ToolChunk::error(text));
-        self.end(ToolResponse::error(text));
+    /// A layer has lost the response; the model is told so after what came.
+    fn fail(&mut self, text: &str) {
+        let mut passed = self.passed.take().unwrap_or_else(|| Box::new(Accumulator::new()));
+        let chunk = passed.fail(text);
+        self.push_chunk(chunk);
+        self.end(passed.finish(&[]));
+    }
+
+    /// Tools' panics are caught further in; this one is a layer's.
+    fn fail_by_panic(&mut self, panic: &(dyn Any + Send)) {
+        let text = format!("a layer around `{}` panicked: {}", self.name, panic_message(panic));
+        self.fail(&text);
     }
 }
 
@@ -106,14 +137,13 @@ impl Stream for ExecuteToolCall {
     type Item = Executed;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Executed>> {
-        loop {
+        for _ in 0..SILENT_ITEMS {
             if let Some(item) = self.ready.pop_front() {
                 return Poll::Ready(Some(item));
             }
             let Some(acting) = &mut self.acting else {
                 return Poll::Ready(None);
             };
-            // Tools' panics are caught further in; this one is a layer's.
             match catch_unwind(AssertUnwindSafe(|| Pin::new(acting).poll_next(cx))) {
                 Ok(Poll::Pending) => return Poll::Pending,
                 Ok(Poll::Ready(Some(CallItem::Event(event)))) => {
@@ -121,9 +151,15 @@ impl Stream for ExecuteToolCall {
                 }
                 Ok(Poll::Ready(Some(CallItem::Chunk(chunk)))) => self.push_chunk(chunk),
                 Ok(Poll::Ready(Some(CallItem::Response(response)))) => self.end(response),
-                Ok(Poll::Ready(None)) | Err(_) => self.fail(),
+                Ok(Poll::Ready(None)) => {
+                    let text = format!("a layer around `{}` ended without a response", self.name);
+                    self.fail(&text);
+                }
+                Err(panic) => self.fail_by_panic(&*panic),
             }
         }
+        cx.waker().wake_by_ref();
+        Poll::Pending
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {

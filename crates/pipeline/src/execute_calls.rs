@@ -3,6 +3,7 @@
 use std::{
     collections::VecDeque,
     fmt,
+    panic::{AssertUnwindSafe, catch_unwind},
     pin::Pin,
     sync::Arc,
     task::{Context, Poll},
@@ -35,7 +36,9 @@ impl ExecuteToolCalls {
     }
 
     fn is_exclusive(&self, call: &ToolCall) -> bool {
-        self.acting.toolkit().get(&call.name).is_some_and(|tool| tool.is_exclusive())
+        let ask = || self.acting.toolkit().get(&call.name).is_some_and(|tool| tool.is_exclusive());
+        // A tool that panics when it is asked says why when it is called.
+        catch_unwind(AssertUnwindSafe(ask)).unwrap_or(false)
     }
 
     /// Starts the next group.

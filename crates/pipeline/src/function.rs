@@ -9,7 +9,7 @@ use std::{
     task::{Context, Poll},
 };
 
-use anabranch_proto::{Json, ToolChunk, ToolResultState};
+use anabranch_proto::{ToolChunk, ToolResultState};
 use futures::Stream;
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
@@ -56,8 +56,7 @@ where
 {
     /// A tool that runs an async function.
     pub fn new(name: impl Into<Arc<str>>, description: impl Into<String>, function: F) -> Self {
-        let schema = schemars::SchemaGenerator::default().into_root_schema_for::<A>();
-        let definition = ToolDefinition::new(name, description, Json::from(serde_json::Value::from(schema)));
+        let definition = ToolDefinition::typed::<A>(name, description);
         Self { definition, is_exclusive: false, function: Arc::new(function), arguments: PhantomData }
     }
 }

@@ -7,7 +7,7 @@ use std::{
     task::{Context, Poll},
 };
 
-use futures::{Stream, StreamExt};
+use futures::{Stream, StreamExt, stream::FusedStream};
 
 use crate::{CallItem, CallTool, ToolCall, ToolContext, Toolkit};
 
@@ -19,6 +19,9 @@ pub const DEFAULT_OUTPUT_LIMIT: usize = 16 * 1024 * 1024;
 /// It sees every item of a call: chunks, events and the response. The default of [`item`](Self::item) forwards, so a
 /// layer that was written before a kind of item existed cannot drop it. Override [`act`](Self::act) to refuse, retry or
 /// time a call.
+///
+/// A layer gives events and chunks by its stream; its context has no queue of its own and [`emit`](ToolContext::emit) on
+/// it is an error. What its chunks say should add up to its response, for that is what a replay has.
 pub trait ActingLayer: Send + Sync {
     /// Runs the call, or does something else in its place.
     ///
@@ -73,6 +76,10 @@ impl Acting {
         &self.toolkit
     }
 
+    pub(crate) fn has_layers(&self) -> bool {
+        !self.layers.is_empty()
+    }
+
     /// Runs a call through all layers.
     pub(crate) fn call(&self, call: ToolCall, context: ToolContext) -> ActingStream {
         Next { acting: self.clone(), layer: 0 }.run(call, context)
@@ -123,6 +130,7 @@ pub struct ActingStream(Inner);
 enum Inner {
     Direct(CallTool),
     Layered(Pin<Box<dyn Stream<Item = CallItem> + Send>>),
+    Ended,
 }
 
 impl ActingStream {
@@ -138,7 +146,14 @@ impl Stream for ActingStream {
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<CallItem>> {
         match &mut self.0 {
             Inner::Direct(stream) => Pin::new(stream).poll_next(cx),
-            Inner::Layered(stream) => stream.as_mut().poll_next(cx),
+            Inner::Layered(stream) => {
+                let item = std::task::ready!(stream.as_mut().poll_next(cx));
+                if item.is_none() {
+                    self.0 = Inner::Ended;
+                }
+                Poll::Ready(item)
+            }
+            Inner::Ended => Poll::Ready(None),
         }
     }
 
@@ -146,6 +161,17 @@ impl Stream for ActingStream {
         match &self.0 {
             Inner::Direct(stream) => stream.size_hint(),
             Inner::Layered(stream) => stream.size_hint(),
+            Inner::Ended => (0, Some(0)),
+        }
+    }
+}
+
+impl FusedStream for ActingStream {
+    fn is_terminated(&self) -> bool {
+        match &self.0 {
+            Inner::Direct(stream) => stream.is_terminated(),
+            Inner::Layered(_) => false,
+            Inner::Ended => true,
         }
     }
 }
@@ -154,7 +180,7 @@ impl fmt::Debug for ActingStream {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
             Inner::Direct(stream) => f.debug_tuple("ActingStream").field(stream).finish(),
-            Inner::Layered(_) => f.debug_struct("ActingStream").finish_non_exhaustive(),
+            Inner::Layered(_) | Inner::Ended => f.debug_struct("ActingStream").finish_non_exhaustive(),
         }
     }
 }

@@ -28,6 +28,7 @@ pub struct Merge<S> {
     children: Vec<Option<Child<S>>>,
     /// Places of streams that ended, to be taken by new ones.
     vacant: Vec<usize>,
+    pushed: u64,
     line: Arc<Line>,
 }
 
@@ -37,15 +38,24 @@ struct Child<S> {
     state: Arc<ChildWaker>,
 }
 
+/// Which stream stands in the line.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Ticket {
+    index: usize,
+    /// How many streams had been pushed before. Tells a stream from the one that had its place before: a late wake-up of
+    /// that one must not give it two turns in a round.
+    serial: u64,
+}
+
 /// The streams that are to be polled, in order, and who waits for one.
 #[derive(Default)]
 struct Line {
-    ready: Mutex<VecDeque<usize>>,
+    ready: Mutex<VecDeque<Ticket>>,
     reader: AtomicWaker,
 }
 
 struct ChildWaker {
-    index: usize,
+    ticket: Ticket,
     /// Whether the stream stands in the line, so that it does so once.
     is_queued: AtomicBool,
     line: Arc<Line>,
@@ -58,18 +68,18 @@ impl Wake for ChildWaker {
 
     fn wake_by_ref(self: &Arc<Self>) {
         if !self.is_queued.swap(true, Ordering::AcqRel) {
-            self.line.push(self.index);
+            self.line.push(self.ticket);
             self.line.reader.wake();
         }
     }
 }
 
 impl Line {
-    fn push(&self, index: usize) {
-        self.ready.lock().unwrap_or_else(PoisonError::into_inner).push_back(index);
+    fn push(&self, ticket: Ticket) {
+        self.ready.lock().unwrap_or_else(PoisonError::into_inner).push_back(ticket);
     }
 
-    fn pop(&self) -> Option<usize> {
+    fn pop(&self) -> Option<Ticket> {
         self.ready.lock().unwrap_or_else(PoisonError::into_inner).pop_front()
     }
 }
@@ -77,20 +87,22 @@ impl Line {
 impl<S> Merge<S> {
     /// A merge without streams.
     pub fn new() -> Self {
-        Self { children: Vec::new(), vacant: Vec::new(), line: Arc::default() }
+        Self { children: Vec::new(), vacant: Vec::new(), pushed: 0, line: Arc::default() }
     }
 
     /// Adds a stream, at the end of the line.
     pub fn push(&mut self, stream: S) {
         let index = self.vacant.pop().unwrap_or(self.children.len());
+        let ticket = Ticket { index, serial: self.pushed };
+        self.pushed += 1;
         let line = Arc::clone(&self.line);
-        let state = Arc::new(ChildWaker { index, is_queued: AtomicBool::new(true), line });
+        let state = Arc::new(ChildWaker { ticket, is_queued: AtomicBool::new(true), line });
         let child = Some(Child { stream, waker: Waker::from(Arc::clone(&state)), state });
         match self.children.get_mut(index) {
             Some(place) => *place = child,
             None => self.children.push(child),
         }
-        self.line.push(index);
+        self.line.push(ticket);
         self.line.reader.wake();
     }
 
@@ -123,26 +135,27 @@ impl<S: Stream + Unpin> Stream for Merge<S> {
         // A stream that wakes itself goes to the end of the line again and again; beyond one round the executor decides.
         let round = this.len();
         for _ in 0..=round {
-            let Some(index) = this.line.pop() else {
+            let Some(ticket) = this.line.pop() else {
                 return if this.is_empty() { Poll::Ready(None) } else { Poll::Pending };
             };
-            let Some(child) = this.children.get_mut(index).and_then(Option::as_mut) else {
-                continue;
-            };
-            // Before the stream is polled, so that a wake-up during the poll queues it again.
-            child.state.is_queued.store(false, Ordering::Release);
+            let Some(place) = this.children.get_mut(ticket.index) else { continue };
+            let Some(child) = place.as_mut().filter(|child| child.state.ticket == ticket) else { continue };
+            // Before the stream is polled, so that a wake-up during the poll queues it again. A swap, not a store: whoever
+            // found it queued just before did not queue it, so what he did before must be seen by this poll.
+            child.state.is_queued.swap(false, Ordering::AcqRel);
             match Pin::new(&mut child.stream).poll_next(&mut Context::from_waker(&child.waker)) {
                 Poll::Ready(Some(item)) => {
-                    child.state.wake_by_ref();
+                    // The reader need not be woken: it is at work.
+                    if !child.state.is_queued.swap(true, Ordering::AcqRel) {
+                        this.line.push(ticket);
+                    }
                     return Poll::Ready(Some(item));
                 }
                 Poll::Ready(None) => {
-                    // A late wake-up must not queue whoever takes the place.
+                    // It stays marked, so that late wake-ups do nothing.
                     child.state.is_queued.store(true, Ordering::Release);
-                    if let Some(place) = this.children.get_mut(index) {
-                        *place = None;
-                    }
-                    this.vacant.push(index);
+                    *place = None;
+                    this.vacant.push(ticket.index);
                 }
                 Poll::Pending => {}
             }
@@ -155,7 +168,7 @@ impl<S: Stream + Unpin> Stream for Merge<S> {
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {
-        // Streams that were woken may have ended, so nothing is certain but the end of an empty merge.
+        // More streams may be pushed, so nothing is certain about the most but that an empty merge is at its end.
         let lower = self
             .children
             .iter()

@@ -4,6 +4,7 @@ use std::{fmt, pin::Pin, sync::Arc};
 
 use anabranch_proto::{Event, Json, ToolCallId, ToolChunk};
 use futures::Stream;
+use schemars::{JsonSchema, generate::SchemaSettings};
 use serde::{Serialize, de::DeserializeOwned};
 
 use crate::ToolContext;
@@ -56,6 +57,14 @@ impl ToolDefinition {
     /// A tool with a schema for its arguments.
     pub fn new(name: impl Into<Arc<str>>, description: impl Into<String>, parameters: Json) -> Self {
         Self { name: name.into(), description: description.into(), parameters }
+    }
+
+    /// A tool whose arguments are of a type. Its schema is the type's, without the type's name.
+    pub fn typed<A: JsonSchema>(name: impl Into<Arc<str>>, description: impl Into<String>) -> Self {
+        let settings = SchemaSettings::draft2020_12().with(|settings| settings.meta_schema = None);
+        let mut schema = settings.into_generator().into_root_schema_for::<A>();
+        schema.remove("title");
+        Self::new(name, description, Json::from(serde_json::Value::from(schema)))
     }
 }
 

@@ -106,9 +106,9 @@ impl Metadata {
 
     /// Without the keys in [`Metadata::RESERVED`].
     #[must_use]
-    pub fn without_reserved(&self) -> Self {
+    pub fn without_reserved(self) -> Self {
         if !self.iter().any(|(key, _)| Self::RESERVED.contains(&key)) {
-            return self.clone();
+            return self;
         }
         let mut fields = self.fields().cloned().unwrap_or_default();
         for key in Self::RESERVED {

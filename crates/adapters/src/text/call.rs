@@ -64,10 +64,10 @@ impl CallLine {
         if matches!(state, ToolResultState::Success | ToolResultState::Running) {
             return ("✓ ", name);
         }
-        // Of an error, the text says enough.
-        let reason =
-            if state == ToolResultState::Error { String::new() } else { format!(": {}", state.as_str()) };
         let problem = self.output.first_line(LONGEST_PROBLEM);
+        // Of an error the text says enough, and so does a text that is the state's name.
+        let says_enough = state == ToolResultState::Error || problem == state.as_str();
+        let reason = if says_enough { String::new() } else { format!(": {}", state.as_str()) };
         let colon = if problem.is_empty() { "" } else { ": " };
         ("✗ ", format!("{name}{reason}{colon}{problem}"))
     }
@@ -105,5 +105,8 @@ mod tests {
             CallLine::default().ended("read", ToolResultState::Denied),
             ("✗ ", "read: denied".to_owned())
         );
+        let mut line = CallLine::default();
+        line.output.push("interrupted");
+        assert_eq!(line.ended("read", ToolResultState::Interrupted), ("✗ ", "read: interrupted".to_owned()));
     }
 }

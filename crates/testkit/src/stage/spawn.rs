@@ -28,7 +28,7 @@ pub struct SpawnBuilder {
 impl SpawnBuilder {
     pub(super) fn new(parent: Actor, name: &str) -> Self {
         Self {
-            metadata: parent.metadata().without_reserved(),
+            metadata: parent.metadata().clone().without_reserved(),
             parent,
             name: name.into(),
             mechanism: SpawnMechanism::Sync,

@@ -1,0 +1,250 @@
+//! What a tool emits by its context while it works.
+
+use std::{
+    pin::{Pin, pin},
+    sync::{Arc, Mutex, PoisonError},
+    task::{Context, Poll, Waker},
+};
+
+use anabranch_pipeline::{
+    Acting, EmitError, ExecuteToolCall, Executed, FunctionTool, ToolContext, ToolYield, Toolkit,
+};
+use anabranch_proto::{EventKind, ToolChunk};
+use futures::{Stream, StreamExt, future::join, stream};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use crate::support::{
+    StreamTool, WakeCounter, call, check_call, custom, drain, lines, pending_once, poll, root_caller,
+    run_call,
+};
+
+#[derive(Deserialize, JsonSchema)]
+struct Count {
+    #[serde(default)]
+    count: usize,
+}
+
+/// A tool that emits `count` events, then returns.
+fn emitter() -> Acting {
+    let tool = FunctionTool::new("a", "", |args: Count, context: ToolContext| async move {
+        for number in 0..args.count {
+            context.emit(custom(&number.to_string())).await.map_err(|error| error.to_string())?;
+        }
+        Ok::<_, String>("done")
+    });
+    Acting::new(Toolkit::new().with(tool))
+}
+
+fn emitter_call(count: usize) -> anabranch_pipeline::ToolCall {
+    anabranch_pipeline::ToolCall::new("a", "a", format!("{{\"count\":{count}}}"))
+}
+
+fn expected(count: usize) -> Vec<String> {
+    let mut lines = vec!["a start".to_owned()];
+    lines.extend((0..count).map(|number| format!("custom {number}")));
+    lines.extend(["a text \"done\"", "a end success", "a response success \"done\""].map(str::to_owned));
+    lines
+}
+
+#[test]
+fn what_is_emitted_before_a_value_is_returned_comes_before_it() {
+    for count in [0, 1, 7, 8, 9, 16, 17, 100] {
+        let items = run_call(emitter_call(count), &root_caller(), &emitter());
+        assert_eq!(lines(&items), expected(count));
+    }
+}
+
+/// A tokio task may take 128 items from tokio's channels before they all say "pending", ready or not. That must change
+/// neither order nor what comes.
+#[tokio::test]
+async fn what_is_emitted_stays_in_order_when_the_task_has_had_its_share() {
+    for taken in 0..=256 {
+        let tool = FunctionTool::new("a", "", move |_: Count, context: ToolContext| async move {
+            for _ in 0..taken {
+                tokio::task::consume_budget().await;
+            }
+            for number in 0..3 {
+                context.emit(custom(&number.to_string())).await.map_err(|error| error.to_string())?;
+            }
+            Ok::<_, String>("done")
+        });
+        let acting = Acting::new(Toolkit::new().with(tool));
+        let items = ExecuteToolCall::new(call("a"), root_caller(), &acting).collect::<Vec<_>>().await;
+        assert_eq!(lines(&items), expected(3), "{taken} taken");
+    }
+}
+
+#[test]
+fn a_clone_in_a_joined_future_emits_in_order() {
+    let tool = FunctionTool::new("a", "", |_: Count, context: ToolContext| async move {
+        let clone = context.clone();
+        let beside = async move {
+            for number in 0..20 {
+                clone.emit(custom(&format!("beside {number}"))).await.unwrap();
+                pending_once().await;
+            }
+        };
+        let before = async {
+            for number in 0..20 {
+                context.emit(custom(&number.to_string())).await.unwrap();
+            }
+        };
+        join(beside, before).await;
+        Ok::<_, String>("done")
+    });
+    let items = run_call(call("a"), &root_caller(), &Acting::new(Toolkit::new().with(tool)));
+    let lines = lines(&items);
+    let of = |prefix: &str| {
+        let mut positions = (0..20).map(|number| {
+            let line = format!("custom {prefix}{number}");
+            lines.iter().position(|known| *known == line).unwrap()
+        });
+        assert!(positions.clone().is_sorted());
+        positions.next_back().unwrap()
+    };
+    let result = lines.iter().position(|line| line == "a text \"done\"").unwrap();
+    assert!(of("").max(of("beside ")) < result);
+    assert_eq!(lines.len(), 44);
+}
+
+#[test]
+fn progress_is_a_custom_event_of_the_caller() {
+    let tool = FunctionTool::new("a", "", |_: Count, context: ToolContext| async move {
+        context.custom("progress", &0.5).await.map_err(|error| error.to_string())?;
+        Ok::<_, String>(())
+    });
+    let caller = crate::support::child_caller();
+    let items = run_call(call("a"), &caller, &Acting::new(Toolkit::new().with(tool)));
+    let Executed::Event(event) = &items[1] else { panic!("{items:?}") };
+    let EventKind::Custom(custom) = &event.kind else { panic!("{event:?}") };
+    assert_eq!((&*custom.name, custom.value.as_str()), ("progress", "0.5"));
+    assert_eq!(event.scope, caller.scope);
+    assert_eq!(event.metadata, caller.metadata);
+}
+
+/// Where a tool leaves its context to whoever outlives it.
+type Left = Arc<Mutex<Option<ToolContext>>>;
+
+fn leave(left: &Left, context: ToolContext) {
+    *left.lock().unwrap_or_else(PoisonError::into_inner) = Some(context);
+}
+
+fn take(left: &Left) -> ToolContext {
+    left.lock().unwrap().take().unwrap()
+}
+
+#[test]
+fn nothing_can_be_emitted_after_the_end() {
+    let left = Left::default();
+    let tool = {
+        let left = Arc::clone(&left);
+        FunctionTool::new("a", "", move |_: Count, context: ToolContext| {
+            leave(&left, context);
+            std::future::ready(Ok::<_, String>("done"))
+        })
+    };
+    let acting = Acting::new(Toolkit::new().with(tool));
+    let mut running = ExecuteToolCall::new(call("a"), root_caller(), &acting);
+    check_call(&drain(&mut running));
+
+    let context = take(&left);
+    let mut emit = pin!(context.emit(custom("late")));
+    let result = emit.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+    let Poll::Ready(Err(error)) = result else { panic!("{result:?}") };
+    let _: EmitError = error;
+    assert_eq!(error.to_string(), "the tool call has ended");
+    let mut send = pin!(context.send(ToolChunk::text("late")));
+    let result = send.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+    assert!(matches!(result, Poll::Ready(Err(_))));
+}
+
+#[test]
+fn what_is_emitted_elsewhere_while_the_tool_waits_wakes_the_reader() {
+    let left = Left::default();
+    let tool = {
+        let left = Arc::clone(&left);
+        FunctionTool::new("a", "", move |_: Count, context: ToolContext| {
+            leave(&left, context);
+            std::future::pending::<Result<(), String>>()
+        })
+    };
+    let acting = Acting::new(Toolkit::new().with(tool));
+    let mut running = ExecuteToolCall::new(call("a"), root_caller(), &acting);
+    let (counter, waker) = WakeCounter::pair();
+    let cx = &mut Context::from_waker(&waker);
+    assert!(Pin::new(&mut running).poll_next(cx).is_ready(), "the start");
+    assert_eq!(Pin::new(&mut running).poll_next(cx), Poll::Pending);
+    let event = custom("1");
+    let context = take(&left);
+    let mut emit = pin!(context.emit(Arc::clone(&event)));
+    assert_eq!(emit.as_mut().poll(&mut Context::from_waker(Waker::noop())), Poll::Ready(Ok(())));
+    assert_eq!(counter.count(), 1);
+    assert_eq!(Pin::new(&mut running).poll_next(cx), Poll::Ready(Some(Executed::Event(event))));
+}
+
+#[test]
+fn whoever_waits_to_emit_is_told_when_the_call_is_dropped() {
+    let left = Left::default();
+    let tool = {
+        let left = Arc::clone(&left);
+        FunctionTool::new("a", "", move |_: Count, context: ToolContext| {
+            leave(&left, context);
+            std::future::pending::<Result<(), String>>()
+        })
+    };
+    let acting = Acting::new(Toolkit::new().with(tool));
+    let running = ExecuteToolCall::new(call("a"), root_caller(), &acting);
+    let context = take(&left);
+    let cx = &mut Context::from_waker(Waker::noop());
+    for number in 0..8 {
+        let mut emit = pin!(context.emit(custom(&number.to_string())));
+        assert_eq!(emit.as_mut().poll(cx), Poll::Ready(Ok(())), "the queue holds eight");
+    }
+    let mut ninth = pin!(context.emit(custom("8")));
+    assert_eq!(ninth.as_mut().poll(cx), Poll::Pending);
+    drop(running);
+    assert!(matches!(ninth.as_mut().poll(cx), Poll::Ready(Err(_))));
+}
+
+#[test]
+fn somebody_who_emits_without_end_does_not_keep_the_tool_from_ending() {
+    let left = Left::default();
+    let tool = {
+        let left = Arc::clone(&left);
+        StreamTool::new("a", move |context| {
+            leave(&left, context);
+            let mut polls = 0;
+            stream::poll_fn(move |cx| {
+                polls += 1;
+                match polls {
+                    1..=3 => {
+                        cx.waker().wake_by_ref();
+                        Poll::Pending
+                    }
+                    4 => Poll::Ready(Some(ToolYield::Chunk(ToolChunk::text("x")))),
+                    _ => Poll::Ready(None),
+                }
+            })
+        })
+    };
+    let acting = Acting::new(Toolkit::new().with(tool));
+    let mut running = ExecuteToolCall::new(call("a"), root_caller(), &acting);
+    let context = take(&left);
+    let mut items = Vec::new();
+    for _ in 0..200 {
+        // As fast as the queue lets it.
+        loop {
+            let mut emit = pin!(context.emit(custom("flood")));
+            if emit.as_mut().poll(&mut Context::from_waker(Waker::noop())) != Poll::Ready(Ok(())) {
+                break;
+            }
+        }
+        match poll(&mut running) {
+            Poll::Ready(Some(item)) => items.push(item),
+            Poll::Ready(None) => break,
+            Poll::Pending => {}
+        }
+    }
+    assert_eq!(check_call(&items).text(), "x");
+}
