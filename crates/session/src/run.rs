@@ -1,0 +1,223 @@
+//! One open run of a session: what is open in it.
+
+use std::{collections::HashMap, hash::Hash, sync::Arc};
+
+use anabranch_proto::{BlockId, Event, EventKind, Metadata, ReplyId, Scope, ToolCallId};
+
+use crate::MessageAccumulator;
+
+/// An open run.
+#[derive(Debug)]
+pub(crate) struct Run {
+    /// The one scope that the run's events have.
+    pub(crate) scope: Scope,
+    /// The metadata that the run's last own event had.
+    pub(crate) metadata: Metadata,
+    pub(crate) progress: Progress,
+    pub(crate) counting: Counting,
+    /// The child's messages. The root's outlive its runs and are the processor's.
+    pub(crate) messages: MessageAccumulator,
+    pub(crate) replies: Vec<ReplyId>,
+    pub(crate) model_calls: Vec<ReplyId>,
+    pub(crate) blocks: Ordered<BlockId, OpenBlock>,
+    pub(crate) calls: Ordered<ToolCallId, OpenCall>,
+}
+
+/// Whether a run has had an event of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Progress {
+    Announced,
+    Begun,
+}
+
+/// Whether the producer counts the session's runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Counting {
+    Counted,
+    /// Its events say `run` 1 whichever run they belong to.
+    Uncounted,
+}
+
+/// An open block.
+#[derive(Clone, Debug)]
+pub(crate) struct OpenBlock {
+    pub(crate) kind: BlockKind,
+    pub(crate) reply: ReplyId,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum BlockKind {
+    Text,
+    Thinking,
+    Data,
+}
+
+/// A tool call whose arguments or whose result is not complete.
+#[derive(Clone, Debug)]
+pub(crate) struct OpenCall {
+    pub(crate) name: Arc<str>,
+    pub(crate) reply: ReplyId,
+    pub(crate) arguments: Arguments,
+    pub(crate) result: CallResult,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Arguments {
+    Open,
+    Complete,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum CallResult {
+    Missing,
+    Open,
+    Given,
+}
+
+impl Run {
+    pub(crate) fn new(scope: Scope, metadata: Metadata, counting: Counting) -> Self {
+        Self {
+            scope,
+            metadata,
+            progress: Progress::Announced,
+            counting,
+            messages: MessageAccumulator::new(),
+            replies: Vec::new(),
+            model_calls: Vec::new(),
+            blocks: Ordered::default(),
+            calls: Ordered::default(),
+        }
+    }
+
+    /// Takes note of what one of the run's own events opens and closes.
+    pub(crate) fn track(&mut self, event: &Event) {
+        if !self.metadata.shares_with(&event.metadata) {
+            self.metadata = event.metadata.clone();
+        }
+        match &event.kind {
+            EventKind::ReplyStart(start) => open(&mut self.replies, &start.reply_id),
+            EventKind::ReplyEnd(end) => self.replies.retain(|reply| *reply != end.reply_id),
+            EventKind::ModelCallStart(start) => open(&mut self.model_calls, &start.reply_id),
+            EventKind::ModelCallEnd(end) => self.model_calls.retain(|reply| *reply != end.reply_id),
+            EventKind::TextBlockStart(start) => {
+                self.open_block(BlockKind::Text, &start.block_id, &start.reply_id);
+            }
+            EventKind::ThinkingBlockStart(start) => {
+                self.open_block(BlockKind::Thinking, &start.block_id, &start.reply_id);
+            }
+            EventKind::DataBlockStart(start) => {
+                self.open_block(BlockKind::Data, &start.block_id, &start.reply_id);
+            }
+            EventKind::TextBlockEnd(end) => self.blocks.remove(&end.block_id),
+            EventKind::ThinkingBlockEnd(end) => self.blocks.remove(&end.block_id),
+            EventKind::DataBlockEnd(end) => self.blocks.remove(&end.block_id),
+            EventKind::ToolCallStart(start) => {
+                let call = OpenCall {
+                    name: Arc::clone(&start.tool_call_name),
+                    reply: start.reply_id.clone(),
+                    arguments: Arguments::Open,
+                    result: CallResult::Missing,
+                };
+                self.calls.insert(start.tool_call_id.clone(), call);
+            }
+            EventKind::ToolCallEnd(end) => {
+                self.settle(&end.tool_call_id, |call| call.arguments = Arguments::Complete);
+            }
+            EventKind::ToolResultStart(start) => {
+                if let Some(call) = self.calls.get_mut(&start.tool_call_id) {
+                    call.result = CallResult::Open;
+                } else {
+                    let call = OpenCall {
+                        name: Arc::clone(&start.tool_call_name),
+                        reply: start.reply_id.clone(),
+                        arguments: Arguments::Complete,
+                        result: CallResult::Open,
+                    };
+                    self.calls.insert(start.tool_call_id.clone(), call);
+                }
+            }
+            EventKind::ToolResultEnd(end) => {
+                self.settle(&end.tool_call_id, |call| call.result = CallResult::Given);
+            }
+            EventKind::ExternalExecutionResult(result) => {
+                for given in &result.execution_results {
+                    self.settle(&given.id, |call| call.result = CallResult::Given);
+                }
+            }
+            EventKind::TextBlockDelta(_)
+            | EventKind::ThinkingBlockDelta(_)
+            | EventKind::DataBlockDelta(_)
+            | EventKind::HintBlock(_)
+            | EventKind::ToolCallDelta(_)
+            | EventKind::ToolResultTextDelta(_)
+            | EventKind::ToolResultDataDelta(_)
+            | EventKind::RequireUserConfirm(_)
+            | EventKind::RequireExternalExecution(_)
+            | EventKind::UserConfirmResult(_)
+            | EventKind::UserInterrupt(_)
+            | EventKind::ExceedMaxIters(_)
+            | EventKind::Custom(_)
+            | EventKind::UserMessage(_)
+            | EventKind::SpawnSessionStart(_)
+            | EventKind::SessionUpdated(_)
+            | EventKind::StreamComplete(_)
+            | EventKind::Unknown(_)
+            | _ => {}
+        }
+    }
+
+    fn open_block(&mut self, kind: BlockKind, id: &BlockId, reply: &ReplyId) {
+        self.blocks.insert(id.clone(), OpenBlock { kind, reply: reply.clone() });
+    }
+
+    /// Changes a call, and forgets it where its arguments and its result are complete.
+    fn settle(&mut self, id: &ToolCallId, change: impl FnOnce(&mut OpenCall)) {
+        if let Some(call) = self.calls.get_mut(id) {
+            change(call);
+            if call.arguments == Arguments::Complete && call.result == CallResult::Given {
+                self.calls.remove(id);
+            }
+        }
+    }
+}
+
+fn open(replies: &mut Vec<ReplyId>, reply: &ReplyId) {
+    if !replies.contains(reply) {
+        replies.push(reply.clone());
+    }
+}
+
+/// A map that gives its entries in the order in which they came.
+#[derive(Debug)]
+pub(crate) struct Ordered<K, V> {
+    entries: HashMap<K, (u64, V)>,
+    next: u64,
+}
+
+impl<K, V> Default for Ordered<K, V> {
+    fn default() -> Self {
+        Self { entries: HashMap::new(), next: 0 }
+    }
+}
+
+impl<K: Clone + Eq + Hash, V: Clone> Ordered<K, V> {
+    pub(crate) fn insert(&mut self, key: K, value: V) {
+        self.entries.insert(key, (self.next, value));
+        self.next += 1;
+    }
+
+    pub(crate) fn get_mut(&mut self, key: &K) -> Option<&mut V> {
+        self.entries.get_mut(key).map(|(_, value)| value)
+    }
+
+    pub(crate) fn remove(&mut self, key: &K) {
+        self.entries.remove(key);
+    }
+
+    /// The entries that `wanted` chooses, in order.
+    pub(crate) fn select(&self, wanted: impl Fn(&V) -> bool) -> Vec<(K, V)> {
+        let mut chosen: Vec<_> = self.entries.iter().filter(|(_, (_, value))| wanted(value)).collect();
+        chosen.sort_unstable_by_key(|(_, (order, _))| *order);
+        chosen.into_iter().map(|(key, (_, value))| (key.clone(), value.clone())).collect()
+    }
+}

@@ -1,0 +1,430 @@
+//! What is open is closed, whatever ends it.
+
+use anabranch_proto::{Outcome, ToolResultState};
+use anabranch_session::{Limits, Status};
+
+use crate::support::{Session, check};
+
+/// Everything that a run can have open, and a child in the same state.
+const EVERYTHING: &str = "prompt root go
+    start root @t=1
+    model root @t=1
+    text root t1 @t=1
+    delta root t1 half @t=1
+    thinking root h1 @t=1
+    data root d1 @t=1
+    call root k1 @t=1
+    arguments root k1 { @t=1
+    call root k2 @t=1
+    call_end root k2 @t=1
+    result root k2 @t=1
+    output root k2 partly @t=1
+    call root k3 @t=1
+    call_end root k3 @t=1
+    result root k3 @t=1
+    result_end root k3 @t=1
+    spawn a call=k1 @node=n1
+    prompt a do @node=n1
+    start a reply=r2 @node=n1
+    model a reply=r2 @node=n1
+    text a t1 reply=r2 @node=n1
+    call a q1 reply=r2 @node=n1
+    spawn a/b call=q1 @node=n2
+    prompt a/b dig @node=n2
+    spawn w async";
+
+#[test]
+fn a_terminal_that_arrives_closes_everything_before_it() {
+    let mut session = Session::new();
+    session.play(EVERYTHING);
+    assert_eq!(
+        session.play("end a interrupted @node=n1"),
+        r#"a#1 text_end t1 {"node":"n1"}
+a#1 model_end interrupted {"node":"n1"}
+a#1 call_end q1 {"node":"n1"}
+b#1<a@2 end interrupted {"node":"n2"}
+a#1 result q1 {"node":"n1"}
+a#1 output q1 "interrupted" {"node":"n1"}
+a#1 result_end q1 interrupted {"node":"n1"}
+a#1 reply_end r2 interrupted {"node":"n1"}
+a#1 end interrupted said="" {"node":"n1"}
+"#
+    );
+    // The root's background child stays, and its run goes on.
+    assert_eq!(
+        session.play("end root failed error=out_of_memory @t=1"),
+        r#"root text_end t1 {"t":"1"}
+root thinking_end h1 {"t":"1"}
+root data_end d1 {"t":"1"}
+root model_end interrupted {"t":"1"}
+root call_end k1 {"t":"1"}
+root result k1 {"t":"1"}
+root output k1 "out of memory" {"t":"1"}
+root result_end k1 error {"t":"1"}
+root result_end k2 error {"t":"1"}
+root reply_end r1 error "out of memory" {"t":"1"}
+root end failed "out of memory" said="" {"t":"1"}
+"#
+    );
+    assert_eq!(session.play("prompt w go\nsay w still"), "w#1 prompt parent \"go\"\nw#1 say still\n");
+}
+
+#[test]
+fn close_closes_the_tree_deepest_first_and_background_children_too() {
+    let mut session = Session::new();
+    session.play(EVERYTHING);
+    assert_eq!(
+        session.play("close interrupted"),
+        r#"root text_end t1 {"t":"1"}
+root thinking_end h1 {"t":"1"}
+root data_end d1 {"t":"1"}
+root model_end interrupted {"t":"1"}
+root call_end k1 {"t":"1"}
+a#1 text_end t1 {"node":"n1"}
+a#1 model_end interrupted {"node":"n1"}
+a#1 call_end q1 {"node":"n1"}
+b#1<a@2 end interrupted {"node":"n2"}
+a#1 result q1 {"node":"n1"}
+a#1 output q1 "interrupted" {"node":"n1"}
+a#1 result_end q1 interrupted {"node":"n1"}
+a#1 reply_end r2 interrupted {"node":"n1"}
+a#1 end interrupted said="" {"node":"n1"}
+w#1 prompt parent "" {"subagent_id":"sa w"}
+w#1 end interrupted {"subagent_id":"sa w"}
+root result k1 {"t":"1"}
+root output k1 "interrupted" {"t":"1"}
+root result_end k1 interrupted {"t":"1"}
+root result_end k2 interrupted {"t":"1"}
+root reply_end r1 interrupted {"t":"1"}
+root end interrupted said="" {"t":"1"}
+"#
+    );
+    let counters = session.processor.counters();
+    assert_eq!(session.play("close failed"), "");
+    assert_eq!(session.processor.counters(), counters);
+    assert_eq!(session.play("prompt root more\nsay w x\nspawn z\nend root"), "");
+    assert_eq!(session.processor.counters().late, 4);
+}
+
+#[test]
+fn what_is_beneath_a_failure_failed_with_its_parent() {
+    check(
+        "a failure",
+        "prompt root go
+         spawn a
+         prompt a go
+         spawn a/b
+         prompt a/b go
+         close failed error=panicked",
+        r#"root prompt user "go"
+           root spawn a#1<root@1 sync "work"
+           a#1 prompt parent "go"
+           a#1 spawn b#1<a@2 sync "work"
+           b#1<a@2 prompt parent "go"
+           b#1<a@2 end failed "ended with its parent"
+           a#1 end failed "ended with its parent"
+           root end failed "panicked""#,
+    );
+}
+
+#[test]
+fn close_reply_leaves_background_children_and_the_next_prompt_begins_a_run() {
+    check(
+        "a cancelled reply",
+        "prompt root go
+         start root
+         spawn c call=k1
+         spawn w async call=k2
+         prompt w go
+         close_reply interrupted
+         close_reply interrupted
+         say root late
+         say w on
+         prompt root again
+         say root on
+         end root
+         say w on
+         end w",
+        r#"root prompt user "go"
+           root start r1
+           root spawn c#1<root@1 sync call=k1 "work"
+           root spawn w#1<root@1 async_worker call=k2 "work"
+           w#1 prompt parent "go"
+           c#1 prompt parent "" {"subagent_id":"sa c"}
+           c#1 end interrupted {"subagent_id":"sa c"}
+           root reply_end r1 interrupted
+           root end interrupted said=""
+           w#1 say on
+           root prompt user "again"
+           root say on
+           root end completed
+           w#1 say on
+           w#1 end completed"#,
+    );
+}
+
+#[test]
+fn a_sub_agents_background_children_end_with_it() {
+    check(
+        "a sub-agent",
+        "prompt root go
+         spawn a async
+         prompt a go
+         spawn a/b async
+         prompt a/b go
+         end a
+         say a/b x",
+        r#"root prompt user "go"
+           root spawn a#1<root@1 async_worker "work"
+           a#1 prompt parent "go"
+           a#1 spawn b#1<a@2 async_worker "work"
+           b#1<a@2 prompt parent "go"
+           b#1<a@2 end failed "ended with its parent"
+           a#1 end completed"#,
+    );
+}
+
+#[test]
+fn a_result_closes_the_children_that_its_call_waits_for_and_no_others() {
+    check(
+        "an ordinary result",
+        "prompt root go
+         call root k1
+         call_end root k1
+         result root k1
+         spawn c call=k1
+         prompt c go
+         spawn d call=k1
+         prompt d go
+         end d
+         spawn e call=k2
+         prompt e go
+         spawn w async call=k1
+         prompt w go
+         say f x call=k1
+         result_end root k1 error",
+        r#"root prompt user "go"
+           root call k1
+           root call_end k1
+           root result k1
+           root spawn c#1<root@1 sync call=k1 "work"
+           c#1 prompt parent "go"
+           root spawn d#1<root@1 sync call=k1 "work"
+           d#1 prompt parent "go"
+           d#1 end completed
+           root spawn e#1<root@1 sync call=k2 "work"
+           e#1 prompt parent "go"
+           root spawn w#1<root@1 async_worker call=k1 "work"
+           w#1 prompt parent "go"
+           root spawn f#1<root@1 manual call=k1 "Run f task"
+           f#1 prompt parent ""
+           f#1 say x
+           c#1 end failed "ended with its call"
+           root result_end k1 error"#,
+    );
+    check(
+        "an interrupted result, and a child that was learnt to be waited for",
+        "prompt root go
+         say c x
+         spawn c call=k1
+         result_end root k1 interrupted",
+        r#"root prompt user "go"
+           root spawn c#1<root@1 manual "Run c task"
+           c#1 prompt parent ""
+           c#1 say x
+           root update c#1 sync call=k1 "work"
+           c#1 end interrupted
+           root result_end k1 interrupted"#,
+    );
+}
+
+#[test]
+fn a_replys_end_closes_what_is_open_in_it_but_not_the_run() {
+    check(
+        "a reply's end",
+        "prompt root go
+         start root
+         model root
+         text root t1
+         call root k1
+         call_end root k1
+         spawn c call=k1
+         prompt c go
+         spawn w async
+         reply_end root interrupted
+         say root on",
+        r#"root prompt user "go"
+           root start r1
+           root model
+           root text t1
+           root call k1
+           root call_end k1
+           root spawn c#1<root@1 sync call=k1 "work"
+           c#1 prompt parent "go"
+           root spawn w#1<root@1 async_worker "work"
+           root text_end t1
+           root model_end interrupted
+           c#1 end interrupted
+           root result k1
+           root output k1 "interrupted"
+           root result_end k1 interrupted
+           root reply_end r1 interrupted
+           root say on"#,
+    );
+}
+
+#[test]
+fn a_completed_run_with_a_call_open_gives_it_a_readable_result() {
+    check(
+        "completed",
+        "prompt root go
+         call root k1
+         call_end root k1
+         end root",
+        r#"root prompt user "go"
+           root call k1
+           root call_end k1
+           root result k1
+           root output k1 "ended without a result"
+           root result_end k1 error
+           root end completed said="""#,
+    );
+}
+
+#[test]
+fn close_session_closes_one_child_with_all_beneath_it() {
+    check(
+        "one child",
+        "prompt root go
+         spawn a
+         prompt a go
+         spawn a/b
+         prompt a/b go
+         spawn c
+         close_session a timed_out
+         close_session a timed_out
+         close_session nobody
+         say a late
+         say c on",
+        r#"root prompt user "go"
+           root spawn a#1<root@1 sync "work"
+           a#1 prompt parent "go"
+           a#1 spawn b#1<a@2 sync "work"
+           b#1<a@2 prompt parent "go"
+           root spawn c#1<root@1 sync "work"
+           b#1<a@2 end failed "ended with its parent"
+           a#1 end timed_out
+           c#1 prompt parent ""
+           c#1 say on"#,
+    );
+}
+
+#[test]
+fn between_its_runs_the_root_says_nothing() {
+    let mut session = Session::new();
+    session.play("prompt root go\nend root");
+    assert_eq!(session.play("say root late\nend root failed\nstart root"), "");
+    assert_eq!(session.processor.counters().late, 3);
+    assert_eq!(session.processor.tree().root().status, Status::Ended(Outcome::Completed));
+    assert_eq!(
+        session.play("spawn w async\nprompt w go\nupdate w task=x\nprompt root again\nsay root on"),
+        "root spawn w#1<root@1 async_worker \"work\"\nw#1 prompt parent \"go\"\nroot update w#1 \"x\"\n\
+         root prompt user \"again\"\nroot say on\n"
+    );
+    assert_eq!(session.processor.tree().root().runs, 2);
+}
+
+#[test]
+fn a_prompt_in_mid_run_begins_no_run() {
+    let mut session = Session::new();
+    session.play("prompt root go\nprompt root origin=steering left\nprompt root message=m2 right");
+    assert_eq!(session.processor.tree().root().runs, 1);
+    session.play("end root\nprompt root origin=steering message=m3 on");
+    assert_eq!(session.processor.tree().root().runs, 2);
+}
+
+#[test]
+fn a_root_that_begins_without_a_prompt_gets_one() {
+    check(
+        "no prompt",
+        "start root @t=1",
+        r#"root prompt user "" {"t":"1"}
+           root start r1 {"t":"1"}"#,
+    );
+    check(
+        "only an end",
+        "end root failed error=no_model",
+        r#"root prompt user ""
+           root end failed "no model""#,
+    );
+}
+
+#[test]
+fn the_tree_keeps_what_a_run_came_to() {
+    let mut session = Session::new();
+    session.play(
+        "prompt root go
+         spawn c
+         prompt c go
+         start c
+         model c
+         text c t1
+         delta c t1 looking
+         text_end c t1
+         call c k1
+         call_end c k1
+         model_end c
+         result c k1
+         output c k1 42
+         result_end c k1
+         model c
+         text c t2
+         delta c t2 it is 42
+         text_end c t2
+         model_end c
+         reply_end c
+         end c",
+    );
+    let tree = session.processor.tree();
+    let record = tree.get(&"c".into()).unwrap();
+    let message = record.final_message.as_ref().unwrap();
+    assert_eq!((message.text().as_str(), message.id.as_str(), &*message.name), ("it is 42", "r1", "agent"));
+    assert_eq!(record.status, Status::Ended(Outcome::Completed));
+    assert_eq!((record.tool_calls, record.usage.input_tokens), (1, 20));
+    assert_eq!((tree.root().tool_calls, tree.root().subtree_tool_calls), (0, 1));
+    assert_eq!(tree.root().subtree_usage.output_tokens, 10);
+    assert!(record.started_at.unwrap().unix_seconds() < record.ended_at.unwrap().unix_seconds());
+    assert_eq!(session.admitted.last().unwrap().event.scope.depth(), 1);
+}
+
+#[test]
+fn a_deep_tree_is_closed_without_recursion() {
+    let depth = 20_000;
+    let mut session = Session::with_limits(Limits::default().max_depth(depth).max_spawned(depth as usize));
+    session.play("prompt root go");
+    // The path of each child is written by hand: a script of 20,000 such paths would be quadratic.
+    let mut parent = anabranch_proto::Scope::Root;
+    let mut parent_id = anabranch_proto::SessionId::from("root");
+    for number in 1..=depth {
+        let id = anabranch_proto::SessionId::new(format!("s{number}"));
+        let child = anabranch_proto::ChildScope::new(id.clone(), parent_id, "sa", "deep").depth(number);
+        let spawn = anabranch_proto::event::SpawnSessionStart::new(
+            &child,
+            anabranch_proto::SpawnMechanism::Sync,
+            "dig",
+        );
+        session.give(std::sync::Arc::new(anabranch_proto::Event::stamped(
+            &session.stamp,
+            parent,
+            anabranch_proto::Metadata::default(),
+            spawn,
+        )));
+        parent = child.into();
+        parent_id = id;
+    }
+    assert_eq!(session.processor.tree().len(), depth as usize + 1);
+    let closed = session.play("close interrupted");
+    assert_eq!(closed.matches(" end interrupted").count(), depth as usize + 1);
+    assert!(closed.trim_end().ends_with("root end interrupted"));
+    assert_eq!(Outcome::Interrupted.result_state(), ToolResultState::Interrupted);
+}
