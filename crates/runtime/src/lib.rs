@@ -1,1 +1,65 @@
-//! Agents and sub-agents in one process: sessions, spawn_subagent, limits, time-outs and cancellation.
+//! Agents and sub-agents in one process.
+//!
+//! An [`Agent`] has a [`Model`], tools and limits. A [`Session`] is a conversation with one: a driver task runs its
+//! replies, decides what enters the stream and writes it to the log, from which every reader reads. An agent that has
+//! [`SpawnSubagent`] among its tools can hand work to sub-agents, several at once; their events join the same stream,
+//! each result returns as the result of its call.
+//!
+//! It is **not** a client for any vendor's model, and it names no protocol: models come by the trait, frontends by an
+//! adapter given to [`Session::attach`].
+//!
+//! # Invariants
+//! - This is the one crate that spawns, sleeps, reads clocks and makes ids.
+//! - A session is one task. Children run inside it, so that stopping it stops them, and none outlives it.
+//! - Readers are cursors on the log. A reader that is slow or gone changes nothing for another.
+//! - Whatever happens, a run's stream ends with exactly one `STREAM_COMPLETE`, and what was open is closed before it.
+//!
+//! # Example
+//! ```
+//! use anabranch_proto::Outcome;
+//! use anabranch_runtime::{Agent, ScriptedModel, SpawnSubagent, Turn};
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let worker = Agent::builder("worker", ScriptedModel::new("scripted").turn(|_| Turn::new().text("42"))).build();
+//! let master = ScriptedModel::new("scripted")
+//!     .turn(|_| Turn::new().call("spawn_subagent", serde_json::json!({ "task": "What is six times seven?" })))
+//!     .turn(|request| Turn::new().text(format!("It is {}.", request.last_result_text())));
+//! let master = Agent::builder("master", master).tool(SpawnSubagent::new(worker)).build();
+//!
+//! let finished = master.reply_stream("Ask somebody.").finished().await?;
+//! assert_eq!(finished.outcome, Outcome::Completed);
+//! assert_eq!(finished.text(), "It is 42.");
+//! # Ok(())
+//! # }
+//! ```
+
+// A panic in a library is a lost stream.
+#![warn(clippy::expect_used, clippy::indexing_slicing, clippy::panic, clippy::unwrap_used)]
+
+mod agent;
+mod error;
+mod limits;
+mod model;
+mod prompt;
+mod run;
+mod scripted;
+mod session;
+mod stamp;
+mod subagent;
+
+pub use agent::{Agent, AgentBuilder};
+pub use error::{SessionEnded, SpawnError};
+pub use limits::Limits;
+pub use model::{Model, ModelError, ModelItem, ModelRequest, ModelStream};
+pub use prompt::Prompt;
+pub use run::RunResult;
+pub use scripted::{ScriptedModel, Turn};
+pub use session::{Attached, AttachedWith, Read, Reader, Reply, Session, SessionBuilder};
+pub use stamp::SystemStamp;
+pub use subagent::{Spawn, SpawnArguments, SpawnSubagent};
+
+/// The examples of the workspace's front page.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct FrontPage;

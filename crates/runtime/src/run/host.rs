@@ -1,0 +1,51 @@
+//! What a run knows of the session around it.
+
+use std::{fmt, sync::Arc};
+
+use anabranch_pipeline::Counters;
+use anabranch_proto::{MessageId, Metadata, Scope, SessionId, Stamp};
+
+use crate::{Limits, limits::Slots};
+
+/// Who runs: its session, whose events these are, what they carry.
+#[derive(Clone)]
+pub(crate) struct RunIdentity {
+    pub(crate) session_id: SessionId,
+    pub(crate) scope: Scope,
+    /// On each of the run's own events.
+    pub(crate) metadata: Metadata,
+    pub(crate) shared: Arc<Shared>,
+}
+
+/// What all runs of one root session share.
+pub(crate) struct Shared {
+    pub(crate) stamp: Arc<dyn Stamp>,
+    pub(crate) limits: Limits,
+    pub(crate) slots: Arc<Slots>,
+    pub(crate) counters: Arc<Counters>,
+}
+
+/// A run as its tools see it: the means to spawn a child of it.
+pub(crate) struct Host {
+    pub(crate) identity: RunIdentity,
+    /// The prompt that the run answers.
+    pub(crate) user_message_id: MessageId,
+}
+
+impl fmt::Debug for Host {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Host").field("session_id", &self.identity.session_id).finish_non_exhaustive()
+    }
+}
+
+impl Host {
+    /// How deep a child of the run lies.
+    pub(crate) fn child_depth(&self) -> u32 {
+        self.identity.scope.depth().saturating_add(1)
+    }
+
+    /// What a child of the run inherits: the application's keys, not ours.
+    pub(crate) fn inherited(&self) -> Metadata {
+        self.identity.metadata.clone().without_reserved()
+    }
+}

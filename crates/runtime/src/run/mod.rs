@@ -1,0 +1,37 @@
+//! One run of an agent: its loop of model calls and tool calls.
+
+mod calls;
+mod host;
+mod machine;
+mod stream;
+
+pub(crate) use host::{Host, RunIdentity, Shared};
+pub(crate) use stream::AgentRun;
+
+use anabranch_proto::{Artifact, ErrorInfo, Message, Outcome};
+
+/// What a run came to.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct RunResult {
+    /// How it ended.
+    pub outcome: Outcome,
+    /// What went wrong, where it failed.
+    pub error: Option<ErrorInfo>,
+    /// What it said in the end: the text and data blocks after its last tool result.
+    pub message: Option<Message>,
+    /// The files that it and its sub-agents made.
+    pub files: Vec<Artifact>,
+}
+
+impl RunResult {
+    pub(crate) fn new(outcome: Outcome) -> Self {
+        Self { outcome, error: None, message: None, files: Vec::new() }
+    }
+
+    /// What it said in the end, as text.
+    #[must_use]
+    pub fn text(&self) -> String {
+        self.message.as_ref().map(Message::text).unwrap_or_default()
+    }
+}

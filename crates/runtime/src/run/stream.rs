@@ -1,0 +1,158 @@
+//! One run as a stream of its events.
+
+use std::{
+    any::Any,
+    future::Future as _,
+    panic::{AssertUnwindSafe, catch_unwind},
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+};
+
+use anabranch_pipeline::{ExecuteToolCalls, Executed};
+use anabranch_proto::{ErrorInfo, ErrorType, Event, Message, Outcome};
+use futures::Stream;
+use tokio::time::Sleep;
+
+use super::{
+    RunIdentity, RunResult,
+    machine::{Machine, Next},
+};
+use crate::{Agent, ModelError, ModelRequest, ModelStream, Prompt};
+
+/// Stream of one run's events, those of its children among them; the last is the run's terminal.
+///
+/// # Cancel safety
+/// `next()` loses nothing when dropped. Dropping the stream stops the run; nothing is said of it then, for whoever drops
+/// it knows why.
+#[must_use = "streams do nothing unless polled"]
+pub(crate) struct AgentRun {
+    machine: Machine,
+    phase: Phase,
+}
+
+enum Phase {
+    /// Nothing runs: the model is to be called when what is ready was read.
+    CallModel,
+    Model {
+        stream: ModelStream,
+        deadline: Pin<Box<Sleep>>,
+    },
+    Tools(Box<ExecuteToolCalls>),
+    Ended,
+}
+
+impl AgentRun {
+    /// A run of an agent on a prompt, after a conversation.
+    pub(crate) fn new(
+        agent: Agent,
+        source_name: Arc<str>,
+        identity: RunIdentity,
+        history: Vec<Message>,
+        prompt: Prompt,
+    ) -> Self {
+        Self { machine: Machine::new(agent, source_name, identity, history, prompt), phase: Phase::CallModel }
+    }
+
+    /// What the run came to, once its terminal was given.
+    pub(crate) fn result(&self) -> Option<&RunResult> {
+        self.machine.result()
+    }
+
+    /// Stops whatever runs and ends the run with this outcome: its terminal is the next and last event.
+    pub(crate) fn cut(&mut self, outcome: Outcome, error: Option<ErrorInfo>) {
+        // What was made and not yet read is still a part of the run.
+        let next = self.machine.cut(outcome, error);
+        self.follow(next);
+    }
+
+    fn follow(&mut self, next: Next) {
+        self.phase = match next {
+            Next::CallModel(request) => match self.call(request) {
+                Ok(phase) => phase,
+                Err(error) => {
+                    self.machine.model_failed(error);
+                    Phase::Ended
+                }
+            },
+            Next::RunTools(calls) => {
+                let acting = &self.machine.agent().inner().acting;
+                Phase::Tools(Box::new(ExecuteToolCalls::new(
+                    calls,
+                    Arc::clone(self.machine.caller()),
+                    acting,
+                )))
+            }
+            Next::End => Phase::Ended,
+        };
+    }
+
+    fn call(&self, request: ModelRequest) -> Result<Phase, ModelError> {
+        let agent = self.machine.agent().inner();
+        let stream = catch_unwind(AssertUnwindSafe(|| agent.model.stream(request)))
+            .map_err(|panic| panicked(&*panic))?;
+        Ok(Phase::Model { stream, deadline: Box::pin(tokio::time::sleep(agent.limits.model_call)) })
+    }
+
+    /// Goes on until something is ready or the run has ended.
+    fn advance(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        match &mut self.phase {
+            Phase::CallModel => {
+                let next = self.machine.call_model();
+                self.follow(next);
+            }
+            Phase::Model { stream, deadline } => {
+                let item = match catch_unwind(AssertUnwindSafe(|| stream.as_mut().poll_next(cx))) {
+                    Ok(Poll::Ready(item)) => item,
+                    Ok(Poll::Pending) => {
+                        std::task::ready!(deadline.as_mut().poll(cx));
+                        let limit = self.machine.agent().inner().limits.model_call;
+                        let text = format!("the model did not finish within {} s", limit.as_secs_f64());
+                        Some(Err(ModelError::new(ErrorType::UPSTREAM, text)))
+                    }
+                    Err(panic) => Some(Err(panicked(&*panic))),
+                };
+                match item {
+                    Some(Ok(item)) => self.machine.model_item(item),
+                    Some(Err(error)) => {
+                        let next = self.machine.model_failed(error);
+                        self.follow(next);
+                    }
+                    None => {
+                        let next = self.machine.model_ended();
+                        self.follow(next);
+                    }
+                }
+            }
+            Phase::Tools(tools) => match std::task::ready!(Pin::new(&mut **tools).poll_next(cx)) {
+                Some(Executed::Event(event)) => self.machine.pass(event),
+                Some(Executed::Response(_, response)) => self.machine.response(&response),
+                None => self.phase = Phase::CallModel,
+            },
+            Phase::Ended => {}
+        }
+        Poll::Ready(())
+    }
+}
+
+fn panicked(panic: &(dyn Any + Send)) -> ModelError {
+    let message =
+        panic.downcast_ref::<&str>().copied().or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+    ModelError::new(ErrorType::INTERNAL, format!("the model panicked: {}", message.unwrap_or("no message")))
+}
+
+impl Stream for AgentRun {
+    type Item = Arc<Event>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Arc<Event>>> {
+        loop {
+            if let Some(event) = self.machine.ready.pop_front() {
+                return Poll::Ready(Some(event));
+            }
+            if matches!(self.phase, Phase::Ended) {
+                return Poll::Ready(None);
+            }
+            std::task::ready!(self.advance(cx));
+        }
+    }
+}

@@ -1,0 +1,234 @@
+//! The task of a session: runs its replies, admits their events, appends them.
+
+use std::{
+    future::{Future as _, poll_fn},
+    panic::{AssertUnwindSafe, catch_unwind},
+    pin::{Pin, pin},
+    sync::{
+        Arc, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+    task::{Context, Poll},
+};
+
+use anabranch_proto::{Admitted, ErrorInfo, ErrorType, Outcome};
+use anabranch_session::Ending;
+use futures::Stream;
+use tokio::sync::{mpsc, oneshot};
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    handle::Core,
+    window::{Window, size},
+};
+use crate::{
+    Agent, Prompt,
+    run::{AgentRun, RunIdentity},
+};
+
+/// How many prompts may wait; whoever prompts beyond that waits in turn. People type them, so a few suffice.
+pub(super) const PROMPTS_WAITING: usize = 32;
+
+/// After how many events the driver lets other tasks run.
+const EVENTS_PER_TURN: usize = 64;
+
+/// What a handle asks of the driver.
+pub(super) struct Command {
+    pub(super) prompt: Prompt,
+    pub(super) cancel: CancellationToken,
+    /// The reply's reader, which holds producers back.
+    pub(super) window: Arc<Window>,
+    /// Told where the run begins.
+    pub(super) started: oneshot::Sender<Started>,
+}
+
+/// A run that has begun.
+#[derive(Debug)]
+pub(super) struct Started {
+    /// The number of the last event before the run.
+    pub(super) after: u64,
+    pub(super) run: Arc<RunEnd>,
+}
+
+/// Where a run ends.
+#[derive(Debug, Default)]
+pub(super) struct RunEnd(AtomicU64);
+
+impl RunEnd {
+    /// The number of the run's last event, once it is known.
+    pub(super) fn get(&self) -> Option<u64> {
+        Some(self.0.load(Ordering::Acquire)).filter(|seq| *seq > 0)
+    }
+
+    fn set(&self, seq: u64) {
+        self.0.store(seq, Ordering::Release);
+    }
+}
+
+pub(super) struct Driver {
+    agent: Agent,
+    identity: RunIdentity,
+    core: Arc<Core>,
+    queue: mpsc::Receiver<Command>,
+    /// Admitted and not yet appended.
+    out: Vec<Admitted>,
+}
+
+/// What a turn of a run came to.
+enum Turn {
+    /// There may be more at once.
+    More,
+    /// Nothing is ready.
+    Waiting,
+    /// The run has ended.
+    Ended,
+    /// Somebody stopped it.
+    Cancelled,
+    /// The loop itself panicked.
+    Panicked,
+}
+
+impl Driver {
+    pub(super) fn new(
+        agent: Agent,
+        identity: RunIdentity,
+        core: Arc<Core>,
+        queue: mpsc::Receiver<Command>,
+    ) -> Self {
+        Self { agent, identity, core, queue, out: Vec::new() }
+    }
+
+    /// Answers prompts until the session is closed or nobody can prompt any more.
+    pub(super) async fn run(mut self) {
+        // Readers end with the session, whatever ends it.
+        let _ended = self.core.ended.clone().drop_guard();
+        let closing = self.core.closing.clone();
+        while let Some(Some(command)) = closing.run_until_cancelled(self.queue.recv()).await {
+            self.answer(command).await;
+        }
+        self.queue.close();
+        self.core.slots.set_stopping(true);
+        self.close(|core, out| {
+            core.with_processor(|processor| processor.close(Outcome::Interrupted, &*core.stamp, out));
+        });
+    }
+
+    /// One run, from its prompt to its terminal.
+    async fn answer(&mut self, command: Command) {
+        let Command { prompt, cancel, window, started } = command;
+        *self.core.current.lock().unwrap_or_else(PoisonError::into_inner) = cancel.clone();
+        let after = self.core.hold_for(&window);
+        let end = Arc::new(RunEnd::default());
+        let history = self.core.with_processor(|processor| processor.messages().to_vec());
+        // A reply that nobody waits for any more is given all the same.
+        started.send(Started { after, run: Arc::clone(&end) }).ok();
+
+        let mut identity = self.identity.clone();
+        identity.metadata = identity.metadata.merged(&prompt.metadata);
+        let name = Arc::clone(self.agent.name());
+        let mut run = Box::pin(AgentRun::new(self.agent.clone(), name, identity, history, prompt));
+        let ending = self.drive(run.as_mut(), &cancel).await;
+        // The children's tasks and slots are gone before the stream says that they are.
+        self.core.slots.set_stopping(true);
+        drop(run);
+        self.close(|core, out| {
+            core.with_processor(|processor| processor.close_reply(ending, &*core.stamp, out));
+        });
+        self.core.slots.set_stopping(false);
+        end.set(self.core.with_processor(|processor| processor.last_seq()));
+        window.open();
+        self.core.windows.lock().unwrap_or_else(PoisonError::into_inner).retain(|window| !window.is_open());
+    }
+
+    /// Drives the run to its end, or until somebody stops it. Says how to close what it leaves open.
+    async fn drive(&mut self, mut run: Pin<&mut AgentRun>, cancel: &CancellationToken) -> Ending {
+        let mut stopped = pin!(cancel.cancelled());
+        let mut has_begun = false;
+        loop {
+            let turn = poll_fn(|cx| {
+                // A run has a prompt before it can be stopped: without one there would be nothing to close.
+                if has_begun && stopped.as_mut().poll(cx).is_ready() {
+                    return Poll::Ready(Turn::Cancelled);
+                }
+                match self.turn(run.as_mut(), cx, if has_begun { EVENTS_PER_TURN } else { 1 }) {
+                    Turn::Waiting if self.out.is_empty() => Poll::Pending,
+                    turn @ (Turn::More | Turn::Waiting | Turn::Ended | Turn::Cancelled | Turn::Panicked) => {
+                        Poll::Ready(turn)
+                    }
+                }
+            })
+            .await;
+            has_begun = true;
+            self.append();
+            match turn {
+                Turn::Ended => return Outcome::Completed.into(),
+                Turn::Cancelled => return Outcome::Interrupted.into(),
+                Turn::Panicked => {
+                    let error = ErrorInfo::new(ErrorType::INTERNAL, "the agent's loop panicked");
+                    return Ending::new(Outcome::Failed).error(error);
+                }
+                Turn::More => {
+                    self.wait_for_readers(cancel).await;
+                    tokio::task::yield_now().await;
+                }
+                Turn::Waiting => self.wait_for_readers(cancel).await,
+            }
+        }
+    }
+
+    /// Takes what is ready, up to `limit` events.
+    fn turn(&mut self, mut run: Pin<&mut AgentRun>, cx: &mut Context<'_>, limit: usize) -> Turn {
+        let Self { core, out, .. } = self;
+        for _ in 0..limit {
+            // Models and tools are caught further in; a panic here is a fault of our own, and still no lost stream.
+            match catch_unwind(AssertUnwindSafe(|| run.as_mut().poll_next(cx))) {
+                Ok(Poll::Ready(Some(event))) => {
+                    core.with_processor(|processor| processor.process(event, &*core.stamp, out));
+                }
+                Ok(Poll::Ready(None)) => return Turn::Ended,
+                Ok(Poll::Pending) => return Turn::Waiting,
+                Err(_) => return Turn::Panicked,
+            }
+        }
+        Turn::More
+    }
+
+    fn close(&mut self, close: impl FnOnce(&Core, &mut Vec<Admitted>)) {
+        close(&self.core, &mut self.out);
+        self.append();
+    }
+
+    /// Appends what was admitted, and tells lossless readers how much there is to read.
+    fn append(&mut self) {
+        if self.out.is_empty() {
+            return;
+        }
+        let windows = self.core.windows.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Err(error) = self.core.log.append(&self.out) {
+            tracing::error!(%error, events = self.out.len(), "the log is full; the session is being closed");
+            self.core.closing.cancel();
+        }
+        let bytes = self.out.iter().map(size).sum();
+        for window in &*windows {
+            window.produce(bytes);
+        }
+        drop(windows);
+        self.out.clear();
+    }
+
+    /// Waits while a lossless reader's window is full, for at most the stall limit; then that reader holds nobody back
+    /// any more.
+    async fn wait_for_readers(&self, cancel: &CancellationToken) {
+        let windows = self.core.windows.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let deadline = tokio::time::Instant::now() + self.core.limits.stall;
+        for window in windows {
+            let room = tokio::time::timeout_at(deadline, window.has_room());
+            if let Some(Err(_)) = cancel.run_until_cancelled(room).await {
+                tracing::warn!(
+                    "a reader held the session back for as long as it may; it is not waited for any more"
+                );
+                window.open();
+            }
+        }
+    }
+}

@@ -1,0 +1,268 @@
+//! The handle of a session.
+
+use std::{
+    fmt,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use anabranch_adapters::{Adapter, Encode};
+use anabranch_pipeline::Counters as PipelineCounters;
+use anabranch_proto::{Message, Scope, SessionId, Stamp};
+use anabranch_session::{
+    Counters, EventLog, EventProcessor, Limits as ProcessorLimits, MemoryLog, SessionTree,
+};
+use serde::Serialize;
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    Attached, AttachedWith, Reader, Reply,
+    driver::{Command, Driver, PROMPTS_WAITING},
+    window::Window,
+};
+use crate::{
+    Agent, Limits, Prompt, SessionEnded, SystemStamp,
+    limits::Slots,
+    run::{RunIdentity, Shared},
+};
+
+/// A conversation with an agent.
+///
+/// One task runs it. Cloning shares the handle; when the last one is dropped the session answers the prompts that it has
+/// taken and ends. [`close`](Self::close) ends it in order and at once.
+#[derive(Clone)]
+pub struct Session {
+    core: Arc<Core>,
+    commands: mpsc::Sender<Command>,
+}
+
+/// What a session's driver, its handles and its readers share.
+pub(super) struct Core {
+    pub(super) id: SessionId,
+    pub(super) log: Arc<dyn EventLog>,
+    pub(super) processor: Mutex<EventProcessor>,
+    pub(super) limits: Limits,
+    pub(super) slots: Arc<Slots>,
+    pub(super) stamp: Arc<dyn Stamp>,
+    pub(super) pipeline: Arc<PipelineCounters>,
+    /// Stops the run that is under way. Anew for each run.
+    pub(super) current: Mutex<CancellationToken>,
+    /// Readers that hold producers back.
+    pub(super) windows: Mutex<Vec<Arc<Window>>>,
+    /// Asks the driver to end.
+    pub(super) closing: CancellationToken,
+    /// The driver has ended: the log will not grow.
+    pub(super) ended: CancellationToken,
+}
+
+impl Core {
+    pub(super) fn with_processor<T>(&self, with: impl FnOnce(&mut EventProcessor) -> T) -> T {
+        with(&mut self.processor.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    pub(super) fn current(&self) -> CancellationToken {
+        self.current.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Lets a reader hold producers back by what is appended from now on. Gives the number of the last event before.
+    pub(super) fn hold_for(&self, window: &Arc<Window>) -> u64 {
+        let mut windows = self.windows.lock().unwrap_or_else(PoisonError::into_inner);
+        windows.push(Arc::clone(window));
+        // Under the same lock as an append, so that each event is counted on both sides or on neither.
+        *self.log.appended().borrow()
+    }
+}
+
+impl Session {
+    /// The session's id.
+    #[must_use]
+    pub fn id(&self) -> &SessionId {
+        &self.core.id
+    }
+
+    /// Prompts the agent. A prompt that comes while another is answered waits for its turn.
+    ///
+    /// Dropping the reply cancels nothing, unless it [is told to](Reply::cancel_on_drop).
+    ///
+    /// # Errors
+    /// When the session has ended.
+    ///
+    /// # Cancel safety
+    /// If the future is dropped before it completes, the agent is not prompted.
+    pub async fn prompt(&self, prompt: impl Into<Prompt>) -> Result<Reply, SessionEnded> {
+        let (reply, command) = Reply::new(&self.core, prompt.into());
+        self.commands.send(command).await.map_err(|_| SessionEnded {})?;
+        Ok(reply)
+    }
+
+    /// Prompts a new session and gives its only handle to the reply.
+    pub(crate) fn into_reply(self, prompt: Prompt) -> Reply {
+        let (reply, command) = Reply::new(&self.core, prompt);
+        // The queue of a new session has room.
+        self.commands.try_send(command).ok();
+        reply.cancel_on_drop()
+    }
+
+    /// Reads the session's events after number `after`; 0 for all. A reader that lags holds nobody back.
+    pub fn subscribe(&self, after: u64) -> Reader {
+        Reader::new(&self.core, after)
+    }
+
+    /// Reads the session's events after number `after`, holding producers back while it is behind by more than the
+    /// window, for at most the stall limit. What lay before it was opened does not count.
+    pub fn subscribe_lossless(&self, after: u64) -> Reader {
+        Reader::lossless(&self.core, after)
+    }
+
+    /// The session's events after number `after`, as the bytes of a protocol.
+    ///
+    /// Lossless, as [`subscribe_lossless`](Self::subscribe_lossless) is.
+    pub fn attach(&self, after: u64, encode: impl Encode + 'static) -> Attached {
+        Attached::new(self.subscribe_lossless(after), Box::new(encode))
+    }
+
+    /// The session's events after number `after`, as what `make` makes of an adapter's frames.
+    ///
+    /// Lossless, as [`subscribe_lossless`](Self::subscribe_lossless) is. Frames borrow from their event and a stream
+    /// cannot lend, so each is turned into an item here.
+    pub fn attach_with<A, F, T>(&self, after: u64, adapter: A, make: F) -> AttachedWith<A, F, T>
+    where
+        A: Adapter,
+        F: for<'a> FnMut(A::Frame<'a>) -> T,
+        for<'a> A::Frame<'a>: Serialize,
+    {
+        AttachedWith::new(self.subscribe_lossless(after), adapter, make)
+    }
+
+    /// Stops the reply that is under way; prompts that wait are answered still.
+    pub fn cancel(&self) {
+        self.core.current().cancel();
+    }
+
+    /// Looks at the tree of the session's children. Keep it short: the session waits meanwhile.
+    pub fn with_tree<T>(&self, look: impl FnOnce(&SessionTree) -> T) -> T {
+        self.core.with_processor(|processor| look(processor.tree()))
+    }
+
+    /// The conversation so far: prompts and completed replies.
+    #[must_use]
+    pub fn messages(&self) -> Vec<Message> {
+        self.core.with_processor(|processor| processor.messages().to_vec())
+    }
+
+    /// What the session's processor did not admit as it came.
+    #[must_use]
+    pub fn counters(&self) -> Counters {
+        self.core.with_processor(|processor| processor.counters())
+    }
+
+    /// What tools yielded and nobody may see.
+    #[must_use]
+    pub fn pipeline_counters(&self) -> &PipelineCounters {
+        &self.core.pipeline
+    }
+
+    /// How many children run now.
+    #[must_use]
+    pub fn children_running(&self) -> usize {
+        self.core.slots.running()
+    }
+
+    /// Ends the session in order: what runs is stopped and closed, prompts that wait are not answered.
+    ///
+    /// # Cancel safety
+    /// The session ends even when the future is dropped.
+    pub async fn close(&self) {
+        self.core.closing.cancel();
+        self.core.ended.cancelled().await;
+    }
+}
+
+impl fmt::Debug for Session {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Session").field("id", &self.core.id).finish_non_exhaustive()
+    }
+}
+
+/// Builds a [`Session`].
+#[must_use]
+pub struct SessionBuilder {
+    agent: Agent,
+    id: Option<SessionId>,
+    log: Option<Arc<dyn EventLog>>,
+    stamp: Option<Arc<dyn Stamp>>,
+}
+
+impl SessionBuilder {
+    pub(crate) fn new(agent: Agent) -> Self {
+        Self { agent, id: None, log: None, stamp: None }
+    }
+
+    /// The session's id. A new one by default.
+    pub fn id(mut self, id: impl Into<SessionId>) -> Self {
+        self.id = Some(id.into());
+        self
+    }
+
+    /// Where admitted events are kept. In memory by default, 64 MiB of them.
+    pub fn log(mut self, log: Arc<dyn EventLog>) -> Self {
+        self.log = Some(log);
+        self
+    }
+
+    /// Where ids and times come from. This machine by default.
+    pub fn stamp(mut self, stamp: Arc<dyn Stamp>) -> Self {
+        self.stamp = Some(stamp);
+        self
+    }
+
+    /// Starts the session.
+    ///
+    /// # Panics
+    /// Outside a tokio runtime.
+    #[must_use]
+    pub fn start(self) -> Session {
+        let stamp = self.stamp.unwrap_or_else(|| Arc::new(SystemStamp::new()));
+        let id = self.id.unwrap_or_else(|| stamp.session_ids().0);
+        let limits = self.agent.inner().limits;
+        let bounds = ProcessorLimits::default().max_depth(limits.max_depth).max_spawned(limits.max_spawned);
+        let core = Arc::new(Core {
+            processor: Mutex::new(EventProcessor::new(id.clone(), bounds)),
+            id,
+            log: self.log.unwrap_or_else(|| Arc::new(MemoryLog::new())),
+            limits,
+            slots: Slots::new(limits),
+            stamp,
+            pipeline: Arc::default(),
+            current: Mutex::new(CancellationToken::new()),
+            windows: Mutex::default(),
+            closing: CancellationToken::new(),
+            ended: CancellationToken::new(),
+        });
+        let (commands, queue) = mpsc::channel(PROMPTS_WAITING);
+        let shared = Shared {
+            stamp: Arc::clone(&core.stamp),
+            limits,
+            slots: Arc::clone(&core.slots),
+            counters: Arc::clone(&core.pipeline),
+        };
+        let identity = RunIdentity {
+            session_id: core.id.clone(),
+            scope: Scope::Root,
+            metadata: self.agent.inner().metadata.clone(),
+            shared: Arc::new(shared),
+        };
+        let driver = Driver::new(self.agent, identity, Arc::clone(&core), queue);
+        tokio::spawn(driver.run());
+        Session { core, commands }
+    }
+}
+
+impl fmt::Debug for SessionBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SessionBuilder")
+            .field("agent", &self.agent)
+            .field("id", &self.id)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,176 @@
+//! Readers: cursors on a session's log.
+
+use std::{
+    collections::VecDeque,
+    fmt,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+};
+
+use anabranch_proto::Admitted;
+use anabranch_session::Batch;
+use futures::{Stream, future::BoxFuture, stream::FusedStream};
+
+use super::{
+    handle::Core,
+    window::{Window, size},
+};
+
+/// How many events are read from the log at once.
+const BATCH: usize = 256;
+
+/// What a reader reads.
+#[derive(Clone, Debug, PartialEq)]
+#[expect(clippy::exhaustive_enums, reason = "either an event is there or it is not")]
+pub enum Read {
+    /// An event.
+    Event(Admitted),
+    /// The log was told to forget these; reading goes on after them.
+    Gap {
+        /// The first number that is missing.
+        from: u64,
+        /// The last number that is missing.
+        to: u64,
+    },
+}
+
+/// Stream of a session's events, from the log and then live, without a seam. Ends when the session has ended.
+///
+/// # Cancel safety
+/// `next()` loses nothing when dropped. Dropping the reader changes nothing for the session.
+#[must_use = "streams do nothing unless polled"]
+pub struct Reader {
+    core: Arc<Core>,
+    after: u64,
+    batch: VecDeque<Admitted>,
+    next: Option<BoxFuture<'static, Option<Batch>>>,
+    /// What holds producers back, and the number of the last event that does not count for it.
+    window: Option<(Arc<Window>, u64)>,
+    is_ended: bool,
+}
+
+impl Reader {
+    pub(super) fn new(core: &Arc<Core>, after: u64) -> Self {
+        Self {
+            core: Arc::clone(core),
+            after,
+            batch: VecDeque::new(),
+            next: None,
+            window: None,
+            is_ended: false,
+        }
+    }
+
+    pub(super) fn lossless(core: &Arc<Core>, after: u64) -> Self {
+        let window = Window::new(core.limits.reader_window);
+        let uncounted = core.hold_for(&window);
+        Self::new(core, after).with_window(window, uncounted)
+    }
+
+    pub(super) fn with_window(mut self, window: Arc<Window>, uncounted: u64) -> Self {
+        self.window = Some((window, uncounted));
+        self
+    }
+
+    /// The number of the last event read.
+    #[must_use]
+    pub fn cursor(&self) -> u64 {
+        self.after
+    }
+
+    /// The events that are at hand: at least one, unless the session has ended.
+    pub(super) fn poll_batch(&mut self, cx: &mut Context<'_>) -> Poll<Option<Read>> {
+        loop {
+            if let Some(admitted) = self.batch.pop_front() {
+                self.after = admitted.seq;
+                if let Some((window, uncounted)) = &self.window
+                    && admitted.seq > *uncounted
+                {
+                    window.consume(size(&admitted));
+                }
+                return Poll::Ready(Some(Read::Event(admitted)));
+            }
+            if self.is_ended {
+                return Poll::Ready(None);
+            }
+            let next = self.next.get_or_insert_with(|| Box::pin(next(Arc::clone(&self.core), self.after)));
+            let batch = std::task::ready!(next.as_mut().poll(cx));
+            self.next = None;
+            match batch {
+                Some(Batch::Events(events)) => self.batch = events.into(),
+                Some(Batch::Gap { from, to }) => {
+                    self.after = to;
+                    return Poll::Ready(Some(Read::Gap { from, to }));
+                }
+                None => self.is_ended = true,
+            }
+        }
+    }
+
+    /// Whether an event is at hand without a look at the log.
+    pub(super) fn has_more_at_hand(&self) -> bool {
+        !self.batch.is_empty()
+    }
+}
+
+/// What comes after a number, once there is something; nothing when the session has ended or its log cannot be read.
+async fn next(core: Arc<Core>, after: u64) -> Option<Batch> {
+    let mut appended = core.log.appended();
+    loop {
+        // In this order: what was appended before the end is read before the end is believed.
+        let has_ended = core.ended.is_cancelled();
+        appended.mark_unchanged();
+        match core.log.read(after, BATCH).await {
+            Ok(Batch::Events(events)) if events.is_empty() => {
+                if has_ended {
+                    return None;
+                }
+                tokio::select! {
+                    changed = appended.changed() => changed.ok()?,
+                    () = core.ended.cancelled() => {}
+                }
+            }
+            Ok(batch) => return Some(batch),
+            Err(error) => {
+                tracing::error!(%error, "the session's log cannot be read");
+                return None;
+            }
+        }
+    }
+}
+
+impl Stream for Reader {
+    type Item = Read;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Read>> {
+        self.poll_batch(cx)
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        (self.batch.len(), self.is_terminated().then_some(0))
+    }
+}
+
+impl FusedStream for Reader {
+    fn is_terminated(&self) -> bool {
+        self.is_ended && self.batch.is_empty()
+    }
+}
+
+impl Drop for Reader {
+    fn drop(&mut self) {
+        if let Some((window, _)) = &self.window {
+            window.open();
+        }
+    }
+}
+
+impl fmt::Debug for Reader {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Reader")
+            .field("after", &self.after)
+            .field("is_ended", &self.is_ended)
+            .finish_non_exhaustive()
+    }
+}

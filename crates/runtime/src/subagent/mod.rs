@@ -1,0 +1,11 @@
+//! Sub-agents: a run of its own, on the stream of the call that spawned it.
+
+mod arguments;
+mod child;
+mod foreign;
+mod spawn;
+mod tool;
+
+pub use arguments::SpawnArguments;
+pub use spawn::Spawn;
+pub use tool::SpawnSubagent;

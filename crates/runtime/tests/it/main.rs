@@ -1,0 +1,11 @@
+//! The runtime's public behaviour, one module a concern.
+
+mod cancel;
+mod conversation;
+mod failure;
+mod foreign;
+mod one_run;
+mod readers;
+mod sessions;
+mod spawning;
+mod support;
