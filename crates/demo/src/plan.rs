@@ -1,0 +1,204 @@
+//! What a run of the demo is to do.
+
+use std::{
+    collections::BTreeSet,
+    fmt,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use crate::{
+    one_line::one_line,
+    workspace::{Source, Workspace},
+};
+
+/// A node of the demo's graph: `n1` and `n2` each analyse a file, then `n3` compares.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, clap::ValueEnum)]
+#[expect(clippy::exhaustive_enums, reason = "the demo's graph has these nodes")]
+pub enum Node {
+    /// Analyses the first file.
+    N1,
+    /// Analyses the second file.
+    N2,
+    /// Compares the two, and joins the parts of one that fanned out.
+    N3,
+}
+
+impl Node {
+    /// The nodes that analyse a file.
+    pub const ANALYSES: [Self; 2] = [Self::N1, Self::N2];
+
+    /// The node's id, which is its events' `node_id`.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::N1 => "n1",
+            Self::N2 => "n2",
+            Self::N3 => "n3",
+        }
+    }
+
+    pub(crate) fn from_id(id: &str) -> Option<Self> {
+        [Self::N1, Self::N2, Self::N3].into_iter().find(|node| node.as_str() == id)
+    }
+}
+
+impl fmt::Display for Node {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// What a run of the demo is to do. By default it compares the two files that it carries.
+///
+/// ```no_run
+/// # async fn run() -> Result<(), anabranch_demo::StartError> {
+/// use anabranch_demo::{Node, Plan};
+/// use futures::StreamExt as _;
+///
+/// let mut run = Plan::new().fail(Node::N1).start().await?;
+/// while let Some(read) = run.reply.next().await {
+///     println!("{read:?}");
+/// }
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct Plan {
+    inputs: Option<[PathBuf; 2]>,
+    out: Option<PathBuf>,
+    fail: BTreeSet<Node>,
+    fan: BTreeSet<Node>,
+    is_nested: bool,
+    pace: Pace,
+}
+
+/// How long scripted models seem to think. Nothing by default, so that runs are fast and all alike.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Pace {
+    /// Before each answer.
+    pub answer: Duration,
+    /// Before each word.
+    pub word: Duration,
+}
+
+impl Pace {
+    /// Pauses before each answer and before each word.
+    #[must_use]
+    pub fn new(answer: Duration, word: Duration) -> Self {
+        Self { answer, word }
+    }
+
+    /// Slow enough to watch, over in about two seconds.
+    #[must_use]
+    pub fn watchable() -> Self {
+        Self { answer: Duration::from_millis(90), word: Duration::from_millis(4) }
+    }
+}
+
+impl Plan {
+    /// The plan of a run without options.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Compares these two CSV files, each with a header and numeric columns.
+    #[must_use]
+    pub fn inputs(mut self, inputs: [PathBuf; 2]) -> Self {
+        self.inputs = Some(inputs);
+        self
+    }
+
+    /// Writes the results into this folder; by default into a temporary one.
+    #[must_use]
+    pub fn out(mut self, folder: PathBuf) -> Self {
+        self.out = Some(folder);
+        self
+    }
+
+    /// Makes a node's first tool fail.
+    #[must_use]
+    pub fn fail(mut self, node: Node) -> Self {
+        self.fail.insert(node);
+        self
+    }
+
+    /// Gives a node that analyses a file two sub-agents, one for the odd rows and one for the even.
+    #[must_use]
+    pub fn fan(mut self, node: Node) -> Self {
+        self.fan.insert(node);
+        self
+    }
+
+    /// Lets `n1` spawn a sub-agent of its own.
+    #[must_use]
+    pub fn nested(mut self) -> Self {
+        self.is_nested = true;
+        self
+    }
+
+    /// How long scripted models seem to think.
+    #[must_use]
+    pub fn pace(mut self, pace: Pace) -> Self {
+        self.pace = pace;
+        self
+    }
+
+    /// The folder for results, where one was chosen.
+    pub(crate) fn folder(&self) -> Option<&Path> {
+        self.out.as_deref()
+    }
+
+    pub(crate) fn thinks(&self) -> Pace {
+        self.pace
+    }
+
+    pub(crate) fn fails(&self, node: Node) -> bool {
+        self.fail.contains(&node)
+    }
+
+    pub(crate) fn fans(&self, node: Node) -> bool {
+        self.fan.contains(&node)
+    }
+
+    pub(crate) fn nests(&self, node: Node) -> bool {
+        self.is_nested && node == Node::N1
+    }
+
+    /// The name of the file that a node analyses: as the user gave it.
+    pub(crate) fn file(&self, node: Node) -> String {
+        let [first, second] = match &self.inputs {
+            Some(inputs) => inputs.each_ref().map(|path| name(path)),
+            None => EMBEDDED.map(|(name, _)| name.to_owned()),
+        };
+        match node {
+            Node::N1 => first,
+            Node::N2 | Node::N3 => second,
+        }
+    }
+
+    /// The files by their names, and no folder for results yet.
+    pub(crate) fn workspace(&self) -> Workspace {
+        if let Some(inputs) = &self.inputs {
+            let source = |path: &PathBuf| (name(path), Source::Path(path.clone()));
+            Workspace::new(inputs.iter().map(source))
+        } else {
+            let source =
+                |(name, text): (&str, &'static str)| (name.to_owned(), Source::Embedded(text.as_bytes()));
+            Workspace::new(EMBEDDED.map(source))
+        }
+    }
+}
+
+/// What agents call a file: its path as the user gave it, on one line.
+fn name(path: &Path) -> String {
+    one_line(&path.to_string_lossy())
+}
+
+/// The files that the demo carries; `data/README.md` says where they come from.
+const EMBEDDED: [(&str, &str); 2] = [
+    ("seattle.csv", include_str!("../data/seattle.csv")),
+    ("new_york.csv", include_str!("../data/new_york.csv")),
+];

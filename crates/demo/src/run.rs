@@ -1,0 +1,63 @@
+//! A run of the demo.
+
+use std::{env, io, path::PathBuf, sync::Arc};
+
+use anabranch_runtime::{Reply, Session, SessionEnded};
+
+use crate::{
+    agents::{Shared, master},
+    plan::{Node, Plan},
+};
+
+/// A run of the demo that has begun.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Run {
+    /// The master's session. Close it after the reply.
+    pub session: Session,
+    /// Every event of the run.
+    pub reply: Reply,
+    /// Where the results are written.
+    pub folder: PathBuf,
+}
+
+/// A run that could not begin.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StartError {
+    /// The folder for results cannot be made.
+    #[error("cannot make the folder {} for the results; choose another with --out", folder.display())]
+    Folder {
+        /// The folder.
+        folder: PathBuf,
+        /// Why not.
+        source: io::Error,
+    },
+    /// The session ended at once.
+    #[error("the session could not be prompted")]
+    Session(#[from] SessionEnded),
+}
+
+impl Plan {
+    /// Begins a run.
+    ///
+    /// # Errors
+    /// When the folder for results cannot be made. What is wrong with an input fails its node, not the run.
+    ///
+    /// # Panics
+    /// Outside a tokio runtime.
+    pub async fn start(self) -> Result<Run, StartError> {
+        let workspace = self.workspace();
+        let prompt = format!("Compare {}.", Node::ANALYSES.map(|node| self.file(node)).join(" with "));
+        let plan = Arc::new(self);
+        let session = master(Shared { plan: Arc::clone(&plan), workspace: workspace.clone() }).session();
+        // Named by the session, so that no two runs share it and nobody can guess it.
+        let temporary = || env::temp_dir().join(format!("anabranch-demo-{}", session.id()));
+        let folder = plan.folder().map_or_else(temporary, PathBuf::from);
+        if let Err(source) = workspace.write_to(&folder) {
+            return Err(StartError::Folder { folder, source });
+        }
+        let reply = session.prompt(prompt).await?;
+        Ok(Run { session, reply, folder })
+    }
+}

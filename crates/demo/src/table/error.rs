@@ -1,0 +1,50 @@
+//! What is wrong with a table.
+
+use std::io;
+
+/// A file that is no table: which, where and why.
+#[derive(Debug, thiserror::Error)]
+#[error("{file}: {}{problem}", line.map(|line| format!("line {line}: ")).unwrap_or_default())]
+pub(crate) struct TableError {
+    pub(crate) file: String,
+    /// From 1; absent where the problem lies in no line.
+    pub(crate) line: Option<u64>,
+    pub(crate) problem: Problem,
+}
+
+impl TableError {
+    pub(crate) fn new(file: &str, line: Option<u64>, problem: Problem) -> Self {
+        Self { file: file.to_owned(), line, problem }
+    }
+}
+
+/// Why a file is no table.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Problem {
+    #[error("no such file is known here")]
+    Unknown,
+    #[error("cannot be read: {0}")]
+    Unreadable(io::Error),
+    #[error("is not a regular file")]
+    NotAFile,
+    #[error("the file is empty; a header was expected")]
+    Empty,
+    #[error("no header; every field of the first line is a number")]
+    NoHeader,
+    #[error("no rows after the header")]
+    NoRows,
+    #[error("{found} {}, but the header has {expected}", if *found == 1 { "field" } else { "fields" })]
+    Ragged { found: usize, expected: usize },
+    #[error("field {field} is not valid UTF-8")]
+    NotUtf8 { field: usize },
+    #[error("no numeric column; `{column}` was the last that could be one, and `{cell}` is no number")]
+    NoNumericColumn { column: String, cell: String },
+    #[error("no numeric column; no field below the header is a number")]
+    NoNumbers,
+    #[error("there is no column `{0}`")]
+    NoColumn(String),
+    #[error("column `{column}` is not numeric; `{cell}` is no number")]
+    NotNumeric { column: String, cell: String },
+    #[error("the sum of column `{0}` is too large for a 64-bit number")]
+    TooLarge(String),
+}

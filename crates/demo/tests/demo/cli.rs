@@ -1,0 +1,219 @@
+//! The program: exit codes, usage, what goes to stdout and what to stderr.
+
+use std::{
+    fs,
+    io::{BufRead as _, BufReader, Read as _},
+    path::Path,
+    process::{Command, Output, Stdio},
+};
+
+use crate::common::{folder, normalized};
+use anabranch_proto::{EventKind, Outcome, Scope, native};
+
+fn demo(temporary: &Path) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_anabranch-demo"));
+    command.env("TMPDIR", temporary).env("TMP", temporary).env_remove("NO_COLOR").stdin(Stdio::null());
+    command
+}
+
+fn run(name: &str, args: &[&str]) -> Output {
+    demo(&folder(name)).args(args).output().unwrap()
+}
+
+fn text(bytes: &[u8]) -> &str {
+    std::str::from_utf8(bytes).unwrap()
+}
+
+/// What is printed, without ids, times and the temporary folder.
+fn transcript(name: &str, args: &[&str]) -> String {
+    let temporary = folder(name);
+    let output = demo(&temporary).args(args).output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    normalized(&text(&output.stdout).replace(&*temporary.to_string_lossy(), "<tmp>"))
+}
+
+#[test]
+fn the_transcript_of_a_default_run() {
+    let transcript = transcript("cli-text", &[]);
+    assert!(!transcript.contains('\x1b') && !transcript.contains('\r'), "a pipe gets plain text");
+    insta::assert_snapshot!("text", transcript);
+}
+
+#[test]
+fn the_cards_of_a_default_run() {
+    insta::assert_snapshot!("tool_calls", transcript("cli-cards", &["--as", "tool-calls"]));
+}
+
+#[test]
+fn the_transcripts_of_the_options() {
+    for (name, args) in [
+        ("fan", &["--fan", "n1=2"][..]),
+        ("nested", &["--nested"]),
+        ("everything", &["--nested", "--fan", "n1=2", "--fan", "n2=2"]),
+    ] {
+        insta::assert_snapshot!(name, transcript(&format!("cli-{name}"), args));
+    }
+}
+
+#[test]
+fn native_writes_one_event_per_line_and_nothing_else_to_stdout() {
+    let output = run("cli-native", &["--as", "native", "--nested", "--fan", "n1=2"]);
+    assert_eq!(output.status.code(), Some(0));
+    let mut reader = native::Reader::default();
+    let mut children = 0;
+    for (index, line) in text(&output.stdout).lines().enumerate() {
+        let read = reader.read(line).unwrap_or_else(|error| panic!("{error}: {line}"));
+        assert_eq!(read.seq, Some(index as u64 + 1));
+        let mut written = Vec::new();
+        native::write(read.seq, &read.event, &mut written).unwrap();
+        assert_eq!(text(&written), line);
+        children += usize::from(matches!(read.event.scope, Scope::Child(_)));
+    }
+    assert!(children > 100);
+    assert!(text(&output.stderr).starts_with("anabranch-demo: results in "), "{}", text(&output.stderr));
+}
+
+#[test]
+fn the_results_lie_in_the_folder_that_is_printed() {
+    for format in ["text", "native", "tool-calls"] {
+        let output = run(&format!("cli-folder-{format}"), &["--as", format]);
+        let printed = if format == "text" { &output.stdout } else { &output.stderr };
+        let (_, place) = text(printed).trim_end().rsplit_once("results in ").unwrap();
+        assert!(Path::new(place).join("n1-seattle.csv").is_file(), "{place}");
+        assert!(Path::new(place).join("n2-new_york.csv").is_file(), "{place}");
+    }
+    let chosen = folder("cli-chosen").join("a/b");
+    let output = run("cli-folder-chosen", &["--out", &chosen.to_string_lossy()]);
+    assert_eq!(output.status.code(), Some(0));
+    assert!(chosen.join("n1-seattle.csv").is_file(), "folders on the way are made");
+}
+
+#[test]
+fn a_failed_node_is_exit_code_1() {
+    for node in ["n1", "n2", "n3"] {
+        for format in ["text", "native", "tool-calls"] {
+            let output = run("cli-fail", &["--fail", node, "--as", format]);
+            assert_eq!(output.status.code(), Some(1), "--fail {node} --as {format}");
+        }
+    }
+    let output = run("cli-fail", &["--fail", "n1"]);
+    assert!(
+        text(&output.stdout).contains("3 sub-agents, 1 failed")
+            || text(&output.stdout).contains("2 sub-agents, 1 failed")
+    );
+}
+
+#[test]
+fn a_missing_file_is_exit_code_1_and_named() {
+    let folder = folder("cli-missing");
+    fs::write(folder.join("good.csv"), "a\n1\n").unwrap();
+    let output =
+        demo(&folder).current_dir(&folder).args(["--input", "none.csv", "good.csv"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    let stdout = text(&output.stdout);
+    assert!(
+        stdout.contains("MISSING: Analyse none.csv, all rows\n    read_csv: none.csv: cannot be read: "),
+        "{stdout}"
+    );
+    assert!(stdout.contains("n2  good.csv, all rows"), "{stdout}");
+}
+
+#[test]
+fn a_bad_command_line_is_exit_code_2_with_usage_on_stderr() {
+    for args in [
+        &["--bogus"][..],
+        &["--as", "xml"],
+        &["--fail", "n4"],
+        &["--fan", "n1=3"],
+        &["--input", "one.csv"],
+        &["surplus"],
+    ] {
+        let output = run("cli-usage", args);
+        assert_eq!(output.status.code(), Some(2), "{args:?}");
+        assert!(output.stdout.is_empty());
+        let stderr = text(&output.stderr);
+        assert!(stderr.starts_with("error: ") && stderr.contains("--help"), "{stderr}");
+    }
+    let unknown = run("cli-usage", &["--bogus"]);
+    assert!(text(&unknown.stderr).contains("Usage: cargo xtask demo [OPTIONS]"));
+}
+
+#[test]
+fn help_and_version_are_answers() {
+    let help = run("cli-help", &["--help"]);
+    assert_eq!(help.status.code(), Some(0));
+    for option in ["--as", "--input", "--out", "--fail", "--nested", "--fan"] {
+        assert!(text(&help.stdout).contains(option), "{option}");
+    }
+    assert_eq!(run("cli-help", &["--version"]).status.code(), Some(0));
+}
+
+#[test]
+fn a_folder_that_cannot_be_made_is_said_on_stderr() {
+    let file = folder("cli-out").join("file");
+    fs::write(&file, "").unwrap();
+    let output = run("cli-out-run", &["--out", &file.to_string_lossy(), "--as", "native"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(output.stdout.is_empty());
+    assert!(
+        text(&output.stderr).starts_with("anabranch-demo: cannot make the folder "),
+        "{}",
+        text(&output.stderr)
+    );
+}
+
+#[test]
+fn a_reader_that_goes_away_ends_the_run_quietly() {
+    for format in ["text", "native", "tool-calls"] {
+        let mut child = demo(&folder(&format!("cli-pipe-{format}")))
+            .args(["--as", format])
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        drop(child.stdout.take());
+        let output = child.wait_with_output().unwrap();
+        assert_eq!(output.status.code(), Some(0));
+        assert_eq!(text(&output.stderr), "");
+    }
+}
+
+/// While nobody reads, the pipe is full and the run waits, so the Ctrl-C comes in its midst however fast the machine is.
+#[cfg(unix)]
+#[test]
+fn ctrl_c_ends_the_run_in_order() {
+    let folder = folder("cli-stop");
+    let input = folder.join("long.csv");
+    fs::write(&input, "a\n".to_owned() + &"1\n".repeat(300_000)).unwrap();
+    let input = input.to_string_lossy();
+    let mut child = demo(&folder)
+        .args(["--as", "native", "--input", &input, &input])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut stdout = BufReader::new(child.stdout.take().unwrap());
+    let mut lines = String::new();
+    while !lines.contains("progress") {
+        assert_ne!(stdout.read_line(&mut lines).unwrap(), 0, "{lines}");
+    }
+    let killed = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+    assert!(killed.success());
+    stdout.read_to_string(&mut lines).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(130), "{}", text(&output.stderr));
+
+    let mut reader = native::Reader::default();
+    let ends: Vec<_> = lines
+        .lines()
+        .filter_map(|line| {
+            let event = reader.read(line).unwrap().event;
+            if let EventKind::StreamComplete(end) = event.kind {
+                Some((event.scope.depth(), end.outcome))
+            } else {
+                None
+            }
+        })
+        .collect();
+    assert_eq!(ends, [(1, Outcome::Interrupted), (1, Outcome::Interrupted), (0, Outcome::Interrupted)]);
+}
