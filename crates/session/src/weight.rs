@@ -15,6 +15,22 @@ const PART: usize = 192;
 /// About how many bytes an event takes in memory, its metadata included.
 ///
 /// For bounds: on queues, on windows, on what a log keeps.
+///
+/// ```
+/// use anabranch_proto::{Event, Metadata, Scope, Timestamp, event::TextBlockDelta};
+///
+/// let bytes = |text: &str| {
+///     let delta = TextBlockDelta::new("reply", "block", text);
+///     anabranch_session::approximate_bytes(&Event::new(
+///         "id",
+///         Timestamp::from_unix(0, 0),
+///         Scope::Root,
+///         Metadata::default(),
+///         delta,
+///     ))
+/// };
+/// assert_eq!(bytes("hello") - bytes(""), 5);
+/// ```
 #[must_use]
 pub fn approximate_bytes(event: &Event) -> usize {
     self::event(event, None)

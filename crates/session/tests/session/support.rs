@@ -111,7 +111,7 @@ impl Session {
             _ => line.scope(),
         };
         // Producers share a run's scope, readers of other formats may not: here every third event has its own.
-        let scope = if number % 3 == 0 { scope } else { self.shared(scope) };
+        let scope = if number.is_multiple_of(3) { scope } else { self.shared(scope) };
         Arc::new(Event::new(id, at, scope, metadata, line.kind()))
     }
 
