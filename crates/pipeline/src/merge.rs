@@ -132,14 +132,13 @@ impl<S: Stream + Unpin> Stream for Merge<S> {
         let this = &mut *self;
         // Before the line is looked at, so that a stream that is woken from now on wakes us.
         this.line.reader.register(cx.waker());
-        // A stream that wakes itself goes to the end of the line again and again; beyond one round the executor decides.
-        let round = this.len();
-        for _ in 0..=round {
-            let Some(ticket) = this.line.pop() else {
-                return if this.is_empty() { Poll::Ready(None) } else { Poll::Pending };
-            };
+        // A stream that wakes itself goes to the end of the line again and again; after one round the executor decides.
+        let mut round = this.len();
+        while round > 0 {
+            let Some(ticket) = this.line.pop() else { return Poll::Pending };
             let Some(place) = this.children.get_mut(ticket.index) else { continue };
             let Some(child) = place.as_mut().filter(|child| child.state.ticket == ticket) else { continue };
+            round -= 1;
             // Before the stream is polled, so that a wake-up during the poll queues it again. A swap, not a store: whoever
             // found it queued just before did not queue it, so what he did before must be seen by this poll.
             child.state.is_queued.swap(false, Ordering::AcqRel);
@@ -160,11 +159,8 @@ impl<S: Stream + Unpin> Stream for Merge<S> {
                 Poll::Pending => {}
             }
         }
-        if this.is_empty() {
-            return Poll::Ready(None);
-        }
-        cx.waker().wake_by_ref();
-        Poll::Pending
+        // Who stands in the line now was woken during the round, and that woke us.
+        if this.is_empty() { Poll::Ready(None) } else { Poll::Pending }
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {

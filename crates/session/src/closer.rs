@@ -3,7 +3,8 @@
 use std::{sync::Arc, vec};
 
 use anabranch_proto::{
-    Event, EventKind, FinishedReason, Outcome, ReplyId, SpawnMechanism, ToolCallId, ToolResultState,
+    Event, EventKind, FinishedReason, Metadata, Outcome, ReplyId, SpawnMechanism, ToolCallId,
+    ToolResultState,
     event::{
         DataBlockEnd, ModelCallEnd, ModelFinishedReason, ReplyEnd, StreamComplete, TextBlockEnd,
         ThinkingBlockEnd, ToolCallEnd, ToolResultEnd, ToolResultStart, ToolResultTextDelta,
@@ -11,7 +12,7 @@ use anabranch_proto::{
 };
 
 use crate::{
-    Ending, EventProcessor, MessageAccumulator,
+    Ending, EventProcessor, MessageAccumulator, Status,
     processor::Io,
     run::{Arguments, BlockKind, CallResult},
     tree::ROOT,
@@ -83,12 +84,7 @@ impl EventProcessor {
             if state == ToolResultState::Interrupted { Outcome::Interrupted } else { Outcome::Failed };
         let ending = Ending::new(outcome).beneath("ended with its call");
         for child in called {
-            let waits = self.tree.record(child).is_some_and(|record| {
-                record.parent_index == node
-                    && record.mechanism == Some(SpawnMechanism::Sync)
-                    && record.tool_call_id.as_ref() == Some(call)
-            });
-            if waits {
+            if self.waits_for(node, call, child) {
                 self.close_run(child, &ending, io);
             }
         }
@@ -169,6 +165,7 @@ impl EventProcessor {
         let within = |of: &ReplyId| reply.is_none_or(|reply| reply == of);
         let state = ending.result_state();
         for (id, call) in run.calls.select(|call| within(&call.reply) && call.result != CallResult::Given) {
+            let child = self.waited_for(node, &id);
             self.close_called(node, &id, state, io);
             if call.result == CallResult::Missing {
                 self.emit(node, ToolResultStart::new(call.reply.clone(), id.clone(), call.name), io);
@@ -177,8 +174,44 @@ impl EventProcessor {
                 let text = ToolResultTextDelta::new(call.reply.clone(), id.clone(), ending.result_text());
                 self.emit(node, text, io);
             }
-            self.emit(node, ToolResultEnd::new(call.reply, id, state), io);
+            let response = child.map(|child| self.response(node, child)).unwrap_or_default();
+            self.emit(node, ToolResultEnd::new(call.reply, id, state).response(response), io);
         }
+    }
+
+    /// The child that a call waits for: the last one that it spawned.
+    fn waited_for(&self, node: usize, call: &ToolCallId) -> Option<usize> {
+        self.nodes
+            .get(node)?
+            .called
+            .get(call)?
+            .iter()
+            .copied()
+            .rfind(|&child| self.waits_for(node, call, child))
+    }
+
+    fn waits_for(&self, node: usize, call: &ToolCallId, child: usize) -> bool {
+        self.tree.record(child).is_some_and(|record| {
+            record.parent_index == node
+                && record.mechanism == Some(SpawnMechanism::Sync)
+                && record.tool_call_id.as_ref() == Some(call)
+        })
+    }
+
+    /// What a call that spawned a child would have answered to programs: which child, how it ended, the caller's keys.
+    fn response(&self, node: usize, child: usize) -> Metadata {
+        let Some(record) = self.tree.record(child) else { return Metadata::default() };
+        let Status::Ended(outcome) = record.status else { return Metadata::default() };
+        let mut response = Metadata::default();
+        if let Some(subagent_id) = &record.subagent_id {
+            response = response.with("subagent_id", subagent_id.as_str());
+        }
+        response = response.with("child_session_id", record.id.as_str()).with("outcome", outcome.as_str());
+        // What the spawn has and its parent's own events have too is inherited.
+        let inherited = self.run(node).map(|run| run.metadata.clone()).unwrap_or_default();
+        let spawn = record.metadata.clone().without_reserved();
+        let own = spawn.iter().filter(|(key, value)| inherited.get(key) != Some(*value));
+        own.fold(response, |response, (key, value)| response.with_json(key, value.clone()))
     }
 
     fn close_replies(&mut self, node: usize, ending: &Ending, io: &mut Io<'_>) {

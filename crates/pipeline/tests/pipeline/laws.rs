@@ -166,8 +166,10 @@ struct ChecksSizeHint(Mutex<bool>);
 
 impl ActingLayer for ChecksSizeHint {
     fn act(self: Arc<Self>, call: ToolCall, context: ToolContext, next: Next) -> ActingStream {
+        let items = check_size_hint(next.run(call, context));
+        // A panic in a layer is caught, so that the test must ask.
         *self.0.lock().unwrap() = true;
-        ActingStream::boxed(futures::stream::iter(check_size_hint(next.run(call, context))))
+        ActingStream::boxed(futures::stream::iter(items))
     }
 }
 

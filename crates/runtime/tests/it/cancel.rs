@@ -103,6 +103,17 @@ async fn cancelling_ends_the_deepest_first_and_each_as_interrupted() {
         [ToolResultState::Interrupted; 6],
         "a result for every call: 2 hangs, 2 inner spawns, 2 outer"
     );
+    for end in
+        kind(own(&seen), |kind| if let EventKind::ToolResultEnd(end) = kind { Some(end) } else { None })
+    {
+        let keys: Vec<_> = end.response.iter().map(|(key, _)| key).collect();
+        assert_eq!(
+            keys,
+            ["subagent_id", "child_session_id", "outcome", "node_id"],
+            "programs are told on a cancel too"
+        );
+        assert_eq!(end.response.get_str("outcome").as_deref(), Some("interrupted"));
+    }
     assert_eq!(alive.count(), 0);
     assert_eq!(session.children_running(), 0);
     // The session lives on.

@@ -258,7 +258,7 @@ const CASES: &[(&str, &str, &str)] = &[
            a#1 prompt parent "go"
            a#1 spawn b#1<a@2 sync "work"
            b#1<a@2 prompt parent "go"
-           b#1<a@2 spawn c#1<b@3 manual "Run c task"
+           b#1<a@2 spawn c#1<b@3 manual "Run c task" {"subagent_id":"sa b"}
            c#1<b@3 prompt parent ""
            c#1<b@3 say x
            c#1<b@3 end failed "ended with its parent"
