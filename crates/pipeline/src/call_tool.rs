@@ -15,7 +15,8 @@ use futures::{Stream, stream::FusedStream};
 use tokio::sync::mpsc;
 
 use crate::{
-    Arguments, ToolCall, ToolContext, ToolInvocation, ToolStream, ToolYield, Toolkit,
+    Arguments, Caller, DEFAULT_OUTPUT_LIMIT, ToolCall, ToolContext, ToolInvocation, ToolStream, ToolYield,
+    Toolkit,
     accumulate::{Accepted, Accumulator},
 };
 
@@ -73,6 +74,34 @@ enum Yielded {
 }
 
 impl CallTool {
+    /// Runs one call of a toolkit, without layers and with the default bound on its output.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// use anabranch_pipeline::{CallItem, CallTool, Caller, ToolCall, Toolkit};
+    /// # use anabranch_proto::{Stamp, Timestamp};
+    /// use futures::StreamExt;
+    /// # struct Zero;
+    /// # impl Stamp for Zero {
+    /// #     fn unique(&self) -> [u8; 16] { [0; 16] }
+    /// #     fn ascending(&self) -> [u8; 16] { [0; 16] }
+    /// #     fn now(&self) -> Timestamp { Timestamp::from_unix(0, 0) }
+    /// # }
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// # let stamp = Arc::new(Zero);
+    /// let caller = Arc::new(Caller::new("session", "reply", stamp));
+    /// let call = ToolCall::new("call_0", "nowhere", "{}");
+    /// let items: Vec<_> = CallTool::start(&call, caller, &Toolkit::new()).collect().await;
+    /// let CallItem::Response(response) = items.last().unwrap() else { panic!("the last item is the response") };
+    /// assert_eq!(response.text(), "there is no tool `nowhere`, nor any other");
+    /// # }
+    /// ```
+    pub fn start(call: &ToolCall, caller: Arc<Caller>, toolkit: &Toolkit) -> Self {
+        let context = ToolContext::new(caller, call.id.clone());
+        Self::new(call, &context, toolkit, DEFAULT_OUTPUT_LIMIT)
+    }
+
     pub(crate) fn new(
         call: &ToolCall,
         context: &ToolContext,
@@ -183,8 +212,10 @@ impl CallTool {
 fn start(call: &ToolCall, context: &ToolContext, toolkit: &Toolkit) -> Result<ToolStream, String> {
     let tool = toolkit.get(&call.name).ok_or_else(|| {
         let known: Vec<_> = toolkit.names().map(|name| format!("`{name}`")).collect();
-        let known = if known.is_empty() { "there are none".to_owned() } else { known.join(", ") };
-        format!("there is no tool `{}`; the tools are: {known}", call.name)
+        if known.is_empty() {
+            return format!("there is no tool `{}`, nor any other", call.name);
+        }
+        format!("there is no tool `{}`; the tools are: {}", call.name, known.join(", "))
     })?;
     let arguments = Arguments::parse(&call.arguments).map_err(|error| format!("`{}`: {error}", call.name))?;
     let invocation = ToolInvocation::new(&call.id, Arc::clone(&call.name), arguments);

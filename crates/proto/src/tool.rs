@@ -53,8 +53,8 @@ impl ToolResultState {
 
 /// A part of a tool's output.
 ///
-/// Chunks of one call are put together: blocks with the same id are appended to each other, the worst state wins,
-/// metadata is merged. What comes after [`is_last`](Self::is_last) is ignored and counted.
+/// Chunks of one call are put together: blocks with the same id are appended to each other (text only while no later text
+/// has begun, because the stream of events names no block of text), the worst state wins, metadata is merged. What comes after [`is_last`](Self::is_last) is ignored and counted.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct ToolChunk {

@@ -270,6 +270,28 @@ fn late_wake_ups_take_no_turns() {
     }
 }
 
+/// Wakes itself whenever it is polled, and always has an item.
+struct Eager(u32);
+
+impl Stream for Eager {
+    type Item = u32;
+
+    fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<u32>> {
+        cx.waker().wake_by_ref();
+        Poll::Ready(Some(self.0))
+    }
+}
+
+#[test]
+fn a_stream_that_wakes_itself_and_gives_an_item_has_one_turn() {
+    let reader = Reader::new();
+    let mut merge: Merge<Pin<Box<dyn Stream<Item = u32>>>> = Merge::new();
+    merge.push(Box::pin(Eager(0)));
+    merge.push(Box::pin(Given::with(vec![1; 100])));
+    let turns: Vec<_> = (0..6).map(|_| reader.poll(&mut merge)).collect();
+    assert_eq!(turns, [0, 1, 0, 1, 0, 1].map(|item| Poll::Ready(Some(item))));
+}
+
 /// Wakes itself whenever it is polled and never has an item.
 struct Restless(Arc<Mutex<usize>>);
 
