@@ -77,7 +77,7 @@ impl EventProcessor {
         let run = scope.run.max(1);
         // The event is the child's and says so in its metadata; the spawn is the parent's.
         let metadata = without_subagent(&event.metadata);
-        let at = io.stamp.now();
+        let at = io.at;
         let announced = Announced {
             spawn: &spawn,
             run,

@@ -3,8 +3,8 @@
 use std::{collections::HashMap, sync::Arc};
 
 use anabranch_proto::{
-    Admitted, ChildScope, Event, EventId, EventKind, Message, Metadata, Scope, SessionId, Stamp, TextBlock,
-    Timestamp, ToolCallId,
+    Admitted, ChildScope, Event, EventId, EventKind, Message, Metadata, Offset, Scope, SessionId, Stamp,
+    TextBlock, Timestamp, ToolCallId,
     event::{MessageOrigin, UserMessage},
 };
 
@@ -68,6 +68,8 @@ pub(crate) struct Node {
 /// Where ids and times come from, and where admitted events go.
 pub(crate) struct Io<'a> {
     pub(crate) stamp: &'a dyn Stamp,
+    /// When what is made here is said to have happened.
+    pub(crate) at: Timestamp,
     pub(crate) out: &'a mut Vec<Admitted>,
 }
 
@@ -91,7 +93,9 @@ impl EventProcessor {
 
     /// Takes an event and appends to `out` what enters the stream because of it: nothing, the event, or more.
     pub fn process(&mut self, event: Arc<Event>, stamp: &dyn Stamp, out: &mut Vec<Admitted>) {
-        let io = &mut Io { stamp, out };
+        // What comes before an event because of it is not later than it. A time that is not ours to read is left alone.
+        let at = if event.created_at.offset() == Offset::Utc { event.created_at } else { stamp.now() };
+        let io = &mut Io { stamp, at, out };
         if self.state == State::Closed {
             self.counters.late += 1;
             return;
@@ -114,7 +118,7 @@ impl EventProcessor {
     /// Where the ending is interrupted so is what is open beneath; else that has failed. A second call does nothing.
     pub fn close(&mut self, ending: impl Into<Ending>, stamp: &dyn Stamp, out: &mut Vec<Admitted>) {
         if self.state == State::Open {
-            self.close_all(&ending.into(), &mut Io { stamp, out });
+            self.close_all(&ending.into(), &mut Io { stamp, at: stamp.now(), out });
             self.state = State::Closed;
         }
     }
@@ -136,7 +140,7 @@ impl EventProcessor {
         out: &mut Vec<Admitted>,
     ) {
         if let Some(node) = self.tree.index_of(session) {
-            self.close_run(node, &ending.into(), &mut Io { stamp, out });
+            self.close_run(node, &ending.into(), &mut Io { stamp, at: stamp.now(), out });
         }
     }
 
@@ -237,7 +241,8 @@ impl EventProcessor {
     /// Admits an event that is missing.
     pub(crate) fn emit(&mut self, node: usize, kind: impl Into<EventKind>, io: &mut Io<'_>) {
         if let Some(run) = self.run(node) {
-            let event = Event::stamped(io.stamp, run.scope.clone(), run.metadata.clone(), kind);
+            let (scope, metadata) = (run.scope.clone(), run.metadata.clone());
+            let event = Event::new(io.stamp.event_id(), io.at, scope, metadata, kind);
             self.counters.synthesised += 1;
             self.admit_own(node, Arc::new(event), io);
         }

@@ -34,6 +34,16 @@ const EVERYTHING: &str = "prompt root go
     spawn w async";
 
 #[test]
+fn what_is_closed_before_an_event_is_not_later_than_it() {
+    let mut session = Session::new();
+    session.play(EVERYTHING);
+    session.play("say nobody/announced x\n end a interrupted\n end root failed");
+    let times: Vec<_> =
+        session.admitted.iter().map(|admitted| admitted.event.created_at.unix_seconds()).collect();
+    assert!(times.is_sorted(), "{times:?}");
+}
+
+#[test]
 fn a_terminal_that_arrives_closes_everything_before_it() {
     let mut session = Session::new();
     session.play(EVERYTHING);
