@@ -49,7 +49,7 @@ impl Agent {
     /// Outside a tokio runtime.
     #[must_use]
     pub fn session(&self) -> Session {
-        self.session_builder().start()
+        self.session_builder().start_anew()
     }
 
     /// Starts a conversation with its own log, id or stamp.

@@ -1,10 +1,38 @@
-//! What can be refused.
+//! What can be refused, and what can end.
 
-/// The session has ended, so it takes no more prompts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the session has ended; start another")]
+use std::sync::Arc;
+
+use anabranch_session::LogError;
+
+/// Why a session takes no prompt, or why a reply's end is not to be had.
+#[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
-pub struct SessionEnded {}
+pub enum SessionError {
+    /// The session was closed.
+    #[error("the session has ended; start another")]
+    Ended,
+    /// The session's log took no more events.
+    #[error("the session's log took no more events, so the session was stopped")]
+    LogFull,
+    /// The session's log could not be read.
+    #[error("the session's log could not be read")]
+    LogUnreadable(#[source] Arc<LogError>),
+    /// The log was told to forget the end of the reply before it was read.
+    #[error("the log was told to forget the reply's end before it was read")]
+    Forgotten,
+    /// The session's task was stopped from outside, such as by the end of its async runtime.
+    #[error("the session's task was stopped before the session ended")]
+    Aborted,
+}
+
+/// The log has events already; a session begins with an empty one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the log has {events} events already; a new session needs a log of its own")]
+#[non_exhaustive]
+pub struct LogNotEmpty {
+    /// How many events the log has had.
+    pub events: u64,
+}
 
 /// A sub-agent that was not spawned. Nothing was announced.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -49,7 +49,7 @@ mod stamp;
 mod subagent;
 
 pub use agent::{Agent, AgentBuilder};
-pub use error::{SessionEnded, SpawnError};
+pub use error::{LogNotEmpty, SessionError, SpawnError};
 pub use limits::Limits;
 pub use model::{Model, ModelError, ModelItem, ModelRequest, ModelStream};
 pub use prompt::Prompt;

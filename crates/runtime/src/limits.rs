@@ -14,7 +14,8 @@ use crate::SpawnError;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Limits {
-    /// How deep a child may lie: 1 allows children of the root and refuses theirs; 0 refuses all. 5 by default.
+    /// How deep a child may lie: 1 allows children of the root and refuses theirs; 0 refuses all. 5 by default, 100 at
+    /// most: children are polled inside their parents, and a thread's stack is finite.
     pub max_depth: u32,
     /// How many children may run at once. 64 by default.
     pub max_running: usize,
@@ -24,6 +25,8 @@ pub struct Limits {
     pub max_iterations: u32,
     /// How many bytes of content one tool call may give. 16 MiB by default.
     pub tool_output: usize,
+    /// How many bytes one model call may give. 16 MiB by default.
+    pub model_output: usize,
     /// How long one model call may take. 10 minutes by default.
     pub model_call: Duration,
     /// How many bytes a lossless reader may be behind before it holds producers back. 1 MiB by default.
@@ -40,6 +43,7 @@ impl Default for Limits {
             max_spawned: 10_000,
             max_iterations: 50,
             tool_output: anabranch_pipeline::DEFAULT_OUTPUT_LIMIT,
+            model_output: 16 * 1024 * 1024,
             model_call: Duration::from_secs(600),
             reader_window: 1024 * 1024,
             stall: Duration::from_secs(30),
@@ -83,6 +87,13 @@ impl Limits {
         self
     }
 
+    /// How many bytes one model call may give. With more the run ends as failed, keeping what came.
+    #[must_use]
+    pub fn model_output(mut self, bytes: usize) -> Self {
+        self.model_output = bytes;
+        self
+    }
+
     /// How long one model call may take.
     #[must_use]
     pub fn model_call(mut self, model_call: Duration) -> Self {
@@ -97,6 +108,11 @@ impl Limits {
         self
     }
 
+    /// After how many bytes the driver waits for readers: several times within a window, and not with each event.
+    pub(crate) fn bytes_per_turn(&self) -> usize {
+        (self.reader_window / 4).clamp(4 * 1024, 256 * 1024)
+    }
+
     /// How long a lossless reader may hold producers back.
     #[must_use]
     pub fn stall(mut self, stall: Duration) -> Self {
@@ -105,24 +121,35 @@ impl Limits {
     }
 }
 
+/// The deepest that any limit allows.
+const MAX_DEPTH: u32 = 100;
+
 /// The places for children of one root session.
 #[derive(Debug)]
 pub(crate) struct Slots {
     limits: Limits,
     running: AtomicUsize,
     spawned: AtomicUsize,
+    /// How many children the session's tree has; those that came by no spawn of ours count too.
+    in_tree: AtomicUsize,
     is_stopping: AtomicBool,
 }
 
 impl Slots {
     pub(crate) fn new(limits: Limits) -> Arc<Self> {
-        let (running, spawned) = (AtomicUsize::new(0), AtomicUsize::new(0));
-        Arc::new(Self { limits, running, spawned, is_stopping: AtomicBool::new(false) })
+        Arc::new(Self {
+            limits,
+            running: AtomicUsize::new(0),
+            spawned: AtomicUsize::new(0),
+            in_tree: AtomicUsize::new(0),
+            is_stopping: AtomicBool::new(false),
+        })
     }
 
     /// Takes a place for a child at `depth`, before anything of it exists. Dropping the slot frees it, on every way out.
     pub(crate) fn reserve(self: &Arc<Self>, depth: u32) -> Result<Slot, SpawnError> {
-        let Limits { max_depth, max_running, max_spawned, .. } = self.limits;
+        let Limits { max_running, max_spawned, .. } = self.limits;
+        let max_depth = self.limits.max_depth.min(MAX_DEPTH);
         if self.is_stopping.load(Ordering::Acquire) {
             return Err(SpawnError::Stopping);
         }
@@ -133,7 +160,8 @@ impl Slots {
             return Err(SpawnError::TooManyRunning { limit: max_running });
         }
         let slot = Slot(Arc::clone(self));
-        if !take(&self.spawned, max_spawned) {
+        let in_tree = self.in_tree.load(Ordering::Acquire);
+        if in_tree >= max_spawned || !take(&self.spawned, max_spawned) {
             return Err(SpawnError::TooManySpawned { limit: max_spawned });
         }
         Ok(slot)
@@ -142,6 +170,11 @@ impl Slots {
     /// Refuses every spawn from now on, or no longer.
     pub(crate) fn set_stopping(&self, is_stopping: bool) {
         self.is_stopping.store(is_stopping, Ordering::Release);
+    }
+
+    /// Takes note of how many children the session's tree has.
+    pub(crate) fn note_tree(&self, children: usize) {
+        self.in_tree.store(children, Ordering::Release);
     }
 
     pub(crate) fn running(&self) -> usize {

@@ -42,6 +42,8 @@ pub(crate) struct Machine {
     open_block: Option<(Block, BlockId)>,
     calls: Vec<ToolCall>,
     usage: Usage,
+    /// How many bytes the model has given in this turn.
+    answer_bytes: usize,
     /// Whether the model has given text or thinking in this turn.
     has_answered: bool,
     files: Vec<Artifact>,
@@ -87,6 +89,7 @@ impl Machine {
             open_block: None,
             calls: Vec::new(),
             usage: Usage::default(),
+            answer_bytes: 0,
             has_answered: false,
             files: Vec::new(),
             result: None,
@@ -116,13 +119,22 @@ impl Machine {
         self.push(start);
         self.turn += 1;
         self.usage = Usage::default();
+        self.answer_bytes = 0;
         self.has_answered = false;
         self.names.next_turn();
         Next::CallModel(request)
     }
 
     /// Takes a part of the model's answer.
-    pub(crate) fn model_item(&mut self, item: ModelItem) {
+    ///
+    /// Gives what follows where the answer is larger than it may be; else the model goes on.
+    pub(crate) fn model_item(&mut self, item: ModelItem) -> Option<Next> {
+        self.answer_bytes = self.answer_bytes.saturating_add(size(&item));
+        let limit = self.agent.inner().limits.model_output;
+        if self.answer_bytes > limit {
+            let text = format!("the model's answer is over {limit} bytes and was cut");
+            return Some(self.fail(ErrorInfo::new(ErrorType::UPSTREAM, text)));
+        }
         match item {
             ModelItem::Text(delta) if !delta.is_empty() => {
                 let block_id = self.block(Block::Text);
@@ -141,6 +153,7 @@ impl Machine {
             }
             ModelItem::Usage(usage) => self.usage.add(usage),
         }
+        None
     }
 
     /// The model's answer is complete.
@@ -274,5 +287,16 @@ impl Machine {
         let event = Arc::new(Event::stamped(&*shared.stamp, scope.clone(), metadata.clone(), kind));
         self.accumulator.apply(&event);
         self.ready.push_back(event);
+    }
+}
+
+/// The bytes of a model's item that become a part of the conversation.
+fn size(item: &ModelItem) -> usize {
+    match item {
+        ModelItem::Text(text) | ModelItem::Thinking(text) => text.len(),
+        ModelItem::ToolCallStart { name, .. } => name.len(),
+        ModelItem::ToolCallDelta { delta, .. } => delta.len(),
+        ModelItem::ToolCall(call) => call.name.len() + call.arguments.len(),
+        ModelItem::Usage(_) => 0,
     }
 }

@@ -6,7 +6,7 @@ mod machine;
 mod stream;
 
 pub(crate) use host::{Host, RunIdentity, Shared};
-pub(crate) use stream::AgentRun;
+pub(crate) use stream::{AgentRun, panic_message};
 
 use anabranch_proto::{Artifact, ErrorInfo, Message, Outcome};
 

@@ -7,6 +7,7 @@ use std::{
     pin::Pin,
     sync::Arc,
     task::{Context, Poll},
+    time::Duration,
 };
 
 use anabranch_pipeline::{ExecuteToolCalls, Executed};
@@ -18,7 +19,13 @@ use super::{
     RunIdentity, RunResult,
     machine::{Machine, Next},
 };
-use crate::{Agent, ModelError, ModelRequest, ModelStream, Prompt};
+use crate::{Agent, ModelError, ModelItem, ModelRequest, ModelStream, Prompt};
+
+/// How many items of a model that give no event are taken in one poll, before whoever else waits has its turn.
+const SILENT_ITEMS: u32 = 32;
+
+/// After how many of a model's items that came without a pause its deadline is looked at.
+const ITEMS_PER_LOOK: u32 = 16;
 
 /// Stream of one run's events, those of its children among them; the last is the run's terminal.
 ///
@@ -34,12 +41,38 @@ pub(crate) struct AgentRun {
 enum Phase {
     /// Nothing runs: the model is to be called when what is ready was read.
     CallModel,
-    Model {
-        stream: ModelStream,
-        deadline: Pin<Box<Sleep>>,
-    },
+    Model(Box<Asked>),
     Tools(Box<ExecuteToolCalls>),
     Ended,
+}
+
+/// A model at work.
+struct Asked {
+    stream: ModelStream,
+    deadline: Pin<Box<Sleep>>,
+    items_since_look: u32,
+}
+
+impl Asked {
+    /// The model's next item; at its deadline an error.
+    fn poll(&mut self, limit: Duration, cx: &mut Context<'_>) -> Poll<Option<Result<ModelItem, ModelError>>> {
+        if self.items_since_look < ITEMS_PER_LOOK {
+            match catch_unwind(AssertUnwindSafe(|| self.stream.as_mut().poll_next(cx))) {
+                Ok(Poll::Ready(item)) => {
+                    self.items_since_look += 1;
+                    return Poll::Ready(item);
+                }
+                Ok(Poll::Pending) => {}
+                Err(panic) => return Poll::Ready(Some(Err(panicked(&*panic)))),
+            }
+        }
+        let is_behind = std::mem::take(&mut self.items_since_look) >= ITEMS_PER_LOOK;
+        if self.deadline.as_mut().poll(cx).is_ready() {
+            let text = format!("the model did not finish within {} s", limit.as_secs_f64());
+            return Poll::Ready(Some(Err(ModelError::new(ErrorType::UPSTREAM, text))));
+        }
+        if is_behind { self.poll(limit, cx) } else { Poll::Pending }
+    }
 }
 
 impl AgentRun {
@@ -91,7 +124,8 @@ impl AgentRun {
         let agent = self.machine.agent().inner();
         let stream = catch_unwind(AssertUnwindSafe(|| agent.model.stream(request)))
             .map_err(|panic| panicked(&*panic))?;
-        Ok(Phase::Model { stream, deadline: Box::pin(tokio::time::sleep(agent.limits.model_call)) })
+        let deadline = Box::pin(tokio::time::sleep(agent.limits.model_call));
+        Ok(Phase::Model(Box::new(Asked { stream, deadline, items_since_look: 0 })))
     }
 
     /// Goes on until something is ready or the run has ended.
@@ -101,27 +135,15 @@ impl AgentRun {
                 let next = self.machine.call_model();
                 self.follow(next);
             }
-            Phase::Model { stream, deadline } => {
-                let item = match catch_unwind(AssertUnwindSafe(|| stream.as_mut().poll_next(cx))) {
-                    Ok(Poll::Ready(item)) => item,
-                    Ok(Poll::Pending) => {
-                        std::task::ready!(deadline.as_mut().poll(cx));
-                        let limit = self.machine.agent().inner().limits.model_call;
-                        let text = format!("the model did not finish within {} s", limit.as_secs_f64());
-                        Some(Err(ModelError::new(ErrorType::UPSTREAM, text)))
-                    }
-                    Err(panic) => Some(Err(panicked(&*panic))),
-                };
-                match item {
+            Phase::Model(asked) => {
+                let limit = self.machine.agent().inner().limits.model_call;
+                let next = match std::task::ready!(asked.poll(limit, cx)) {
                     Some(Ok(item)) => self.machine.model_item(item),
-                    Some(Err(error)) => {
-                        let next = self.machine.model_failed(error);
-                        self.follow(next);
-                    }
-                    None => {
-                        let next = self.machine.model_ended();
-                        self.follow(next);
-                    }
+                    Some(Err(error)) => Some(self.machine.model_failed(error)),
+                    None => Some(self.machine.model_ended()),
+                };
+                if let Some(next) = next {
+                    self.follow(next);
                 }
             }
             Phase::Tools(tools) => match std::task::ready!(Pin::new(&mut **tools).poll_next(cx)) {
@@ -136,16 +158,20 @@ impl AgentRun {
 }
 
 fn panicked(panic: &(dyn Any + Send)) -> ModelError {
-    let message =
-        panic.downcast_ref::<&str>().copied().or_else(|| panic.downcast_ref::<String>().map(String::as_str));
-    ModelError::new(ErrorType::INTERNAL, format!("the model panicked: {}", message.unwrap_or("no message")))
+    ModelError::new(ErrorType::INTERNAL, format!("the model panicked: {}", panic_message(panic)))
+}
+
+/// What a panic said.
+pub(crate) fn panic_message(panic: &(dyn Any + Send)) -> &str {
+    let text = panic.downcast_ref::<&str>().copied();
+    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message")
 }
 
 impl Stream for AgentRun {
     type Item = Arc<Event>;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Arc<Event>>> {
-        loop {
+        for _ in 0..SILENT_ITEMS {
             if let Some(event) = self.machine.ready.pop_front() {
                 return Poll::Ready(Some(event));
             }
@@ -154,5 +180,8 @@ impl Stream for AgentRun {
             }
             std::task::ready!(self.advance(cx));
         }
+        // A model may be ready for ever and give nothing; others have their turn.
+        cx.waker().wake_by_ref();
+        Poll::Pending
     }
 }

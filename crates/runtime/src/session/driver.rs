@@ -12,25 +12,22 @@ use std::{
 };
 
 use anabranch_proto::{Admitted, ErrorInfo, ErrorType, Outcome};
-use anabranch_session::Ending;
-use futures::Stream;
+use anabranch_session::{Ending, approximate_bytes};
+use futures::{FutureExt, Stream};
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
-use super::{
-    handle::Core,
-    window::{Window, size},
-};
+use super::{handle::Core, window::Window};
 use crate::{
-    Agent, Prompt,
-    run::{AgentRun, RunIdentity},
+    Agent, Prompt, SessionError,
+    run::{AgentRun, RunIdentity, panic_message},
 };
 
 /// How many prompts may wait; whoever prompts beyond that waits in turn. People type them, so a few suffice.
 pub(super) const PROMPTS_WAITING: usize = 32;
 
 /// After how many events the driver lets other tasks run.
-const EVENTS_PER_TURN: usize = 64;
+pub(super) const EVENTS_PER_TURN: usize = 64;
 
 /// What a handle asks of the driver.
 pub(super) struct Command {
@@ -72,6 +69,7 @@ pub(super) struct Driver {
     queue: mpsc::Receiver<Command>,
     /// Admitted and not yet appended.
     out: Vec<Admitted>,
+    out_bytes: usize,
 }
 
 /// What a turn of a run came to.
@@ -84,8 +82,17 @@ enum Turn {
     Ended,
     /// Somebody stopped it.
     Cancelled,
-    /// The loop itself panicked.
-    Panicked,
+}
+
+/// Says that the session has ended, in order or not, whatever ends its task.
+struct Ended(Arc<Core>);
+
+impl Drop for Ended {
+    fn drop(&mut self) {
+        // Nothing happens where the session ended in order or a reason is known.
+        self.0.ending.set(Err(SessionError::Aborted)).ok();
+        self.0.ended.cancel();
+    }
 }
 
 impl Driver {
@@ -95,28 +102,29 @@ impl Driver {
         core: Arc<Core>,
         queue: mpsc::Receiver<Command>,
     ) -> Self {
-        Self { agent, identity, core, queue, out: Vec::new() }
+        Self { agent, identity, core, queue, out: Vec::new(), out_bytes: 0 }
     }
 
     /// Answers prompts until the session is closed or nobody can prompt any more.
     pub(super) async fn run(mut self) {
-        // Readers end with the session, whatever ends it.
-        let _ended = self.core.ended.clone().drop_guard();
+        let ended = Ended(Arc::clone(&self.core));
         let closing = self.core.closing.clone();
         while let Some(Some(command)) = closing.run_until_cancelled(self.queue.recv()).await {
             self.answer(command).await;
+            self.core.prompts.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
         }
         self.queue.close();
         self.core.slots.set_stopping(true);
         self.close(|core, out| {
             core.with_processor(|processor| processor.close(Outcome::Interrupted, &*core.stamp, out));
         });
+        self.core.ending.set(Ok(())).ok();
+        drop(ended);
     }
 
     /// One run, from its prompt to its terminal.
     async fn answer(&mut self, command: Command) {
         let Command { prompt, cancel, window, started } = command;
-        *self.core.current.lock().unwrap_or_else(PoisonError::into_inner) = cancel.clone();
         let after = self.core.hold_for(&window);
         let end = Arc::new(RunEnd::default());
         let history = self.core.with_processor(|processor| processor.messages().to_vec());
@@ -127,17 +135,23 @@ impl Driver {
         identity.metadata = identity.metadata.merged(&prompt.metadata);
         let name = Arc::clone(self.agent.name());
         let mut run = Box::pin(AgentRun::new(self.agent.clone(), name, identity, history, prompt));
-        let ending = self.drive(run.as_mut(), &cancel).await;
+        // Models and tools are caught further in; a panic here is a fault of our own, and still no lost stream.
+        let driven = AssertUnwindSafe(self.drive(run.as_mut(), &cancel)).catch_unwind().await;
+        let ending = driven.unwrap_or_else(|panic| {
+            let text = format!("the agent's loop panicked: {}", panic_message(&*panic));
+            Ending::new(Outcome::Failed).error(ErrorInfo::new(ErrorType::INTERNAL, text))
+        });
         // The children's tasks and slots are gone before the stream says that they are.
         self.core.slots.set_stopping(true);
-        drop(run);
+        if catch_unwind(AssertUnwindSafe(|| drop(run))).is_err() {
+            tracing::warn!("a model, a tool or a layer panicked while it was stopped");
+        }
         self.close(|core, out| {
             core.with_processor(|processor| processor.close_reply(ending, &*core.stamp, out));
         });
         self.core.slots.set_stopping(false);
         end.set(self.core.with_processor(|processor| processor.last_seq()));
         window.open();
-        self.core.windows.lock().unwrap_or_else(PoisonError::into_inner).retain(|window| !window.is_open());
     }
 
     /// Drives the run to its end, or until somebody stops it. Says how to close what it leaves open.
@@ -152,9 +166,7 @@ impl Driver {
                 }
                 match self.turn(run.as_mut(), cx, if has_begun { EVENTS_PER_TURN } else { 1 }) {
                     Turn::Waiting if self.out.is_empty() => Poll::Pending,
-                    turn @ (Turn::More | Turn::Waiting | Turn::Ended | Turn::Cancelled | Turn::Panicked) => {
-                        Poll::Ready(turn)
-                    }
+                    turn @ (Turn::More | Turn::Waiting | Turn::Ended | Turn::Cancelled) => Poll::Ready(turn),
                 }
             })
             .await;
@@ -163,10 +175,6 @@ impl Driver {
             match turn {
                 Turn::Ended => return Outcome::Completed.into(),
                 Turn::Cancelled => return Outcome::Interrupted.into(),
-                Turn::Panicked => {
-                    let error = ErrorInfo::new(ErrorType::INTERNAL, "the agent's loop panicked");
-                    return Ending::new(Outcome::Failed).error(error);
-                }
                 Turn::More => {
                     self.wait_for_readers(cancel).await;
                     tokio::task::yield_now().await;
@@ -176,18 +184,24 @@ impl Driver {
         }
     }
 
-    /// Takes what is ready, up to `limit` events.
+    /// Takes what is ready, up to `limit` events and as many bytes as a reader can take at once.
     fn turn(&mut self, mut run: Pin<&mut AgentRun>, cx: &mut Context<'_>, limit: usize) -> Turn {
-        let Self { core, out, .. } = self;
+        let Self { core, out, out_bytes, .. } = self;
         for _ in 0..limit {
-            // Models and tools are caught further in; a panic here is a fault of our own, and still no lost stream.
-            match catch_unwind(AssertUnwindSafe(|| run.as_mut().poll_next(cx))) {
-                Ok(Poll::Ready(Some(event))) => {
-                    core.with_processor(|processor| processor.process(event, &*core.stamp, out));
+            match run.as_mut().poll_next(cx) {
+                Poll::Ready(Some(event)) => {
+                    let before = out.len();
+                    core.with_processor(|processor| {
+                        processor.process(event, &*core.stamp, out);
+                        core.slots.note_tree(processor.tree().len().saturating_sub(1));
+                    });
+                    *out_bytes += bytes(out.get(before..).unwrap_or_default());
+                    if *out_bytes >= core.limits.bytes_per_turn() {
+                        return Turn::More;
+                    }
                 }
-                Ok(Poll::Ready(None)) => return Turn::Ended,
-                Ok(Poll::Pending) => return Turn::Waiting,
-                Err(_) => return Turn::Panicked,
+                Poll::Ready(None) => return Turn::Ended,
+                Poll::Pending => return Turn::Waiting,
             }
         }
         Turn::More
@@ -195,40 +209,53 @@ impl Driver {
 
     fn close(&mut self, close: impl FnOnce(&Core, &mut Vec<Admitted>)) {
         close(&self.core, &mut self.out);
+        self.out_bytes = bytes(&self.out);
         self.append();
     }
 
     /// Appends what was admitted, and tells lossless readers how much there is to read.
+    ///
+    /// Once the log has refused a batch nothing is appended any more: a hole in the numbers would be a lie.
     fn append(&mut self) {
-        if self.out.is_empty() {
-            return;
+        let Some(last) = self.out.last().map(|admitted| admitted.seq) else { return };
+        let bytes = std::mem::take(&mut self.out_bytes);
+        if self.core.ending.get().is_none() {
+            let windows = self.core.windows.lock().unwrap_or_else(PoisonError::into_inner);
+            // A log is somebody else's code too.
+            let appended = catch_unwind(AssertUnwindSafe(|| self.core.log.append(&self.out)));
+            if let Ok(Ok(())) = appended {
+                windows.iter().for_each(|window| window.produce(last, bytes));
+            } else {
+                tracing::error!(last, "the log takes no more events; the session is being stopped");
+                self.core.ending.set(Err(SessionError::LogFull)).ok();
+                self.core.closing.cancel();
+            }
         }
-        let windows = self.core.windows.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Err(error) = self.core.log.append(&self.out) {
-            tracing::error!(%error, events = self.out.len(), "the log is full; the session is being closed");
-            self.core.closing.cancel();
-        }
-        let bytes = self.out.iter().map(size).sum();
-        for window in &*windows {
-            window.produce(bytes);
-        }
-        drop(windows);
         self.out.clear();
     }
 
     /// Waits while a lossless reader's window is full, for at most the stall limit; then that reader holds nobody back
     /// any more.
     async fn wait_for_readers(&self, cancel: &CancellationToken) {
-        let windows = self.core.windows.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let deadline = tokio::time::Instant::now() + self.core.limits.stall;
-        for window in windows {
-            let room = tokio::time::timeout_at(deadline, window.has_room());
-            if let Some(Err(_)) = cancel.run_until_cancelled(room).await {
-                tracing::warn!(
-                    "a reader held the session back for as long as it may; it is not waited for any more"
-                );
-                window.open();
+        let windows = self.core.held_windows();
+        if windows.is_empty() {
+            return;
+        }
+        let has_room = async {
+            for window in &windows {
+                window.has_room().await;
             }
+        };
+        let room = tokio::time::timeout(self.core.limits.stall, has_room);
+        if let Some(Err(_)) = cancel.run_until_cancelled(room).await {
+            tracing::warn!(
+                "a reader held the session back for as long as it may; it is not waited for any more"
+            );
+            windows.iter().filter(|window| window.is_full()).for_each(|window| window.open());
         }
     }
+}
+
+fn bytes(batch: &[Admitted]) -> usize {
+    batch.iter().map(|admitted| approximate_bytes(&admitted.event)).sum()
 }

@@ -1,8 +1,9 @@
 //! The handle of a session.
 
 use std::{
+    collections::VecDeque,
     fmt,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, OnceLock, PoisonError},
 };
 
 use anabranch_adapters::{Adapter, Encode};
@@ -17,14 +18,18 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     Attached, AttachedWith, Reader, Reply,
-    driver::{Command, Driver, PROMPTS_WAITING},
+    driver::{Command, Driver, EVENTS_PER_TURN, PROMPTS_WAITING},
     window::Window,
 };
 use crate::{
-    Agent, Limits, Prompt, SessionEnded, SystemStamp,
+    Agent, Limits, LogNotEmpty, Prompt, SessionError, SystemStamp,
     limits::Slots,
     run::{RunIdentity, Shared},
 };
+
+/// How many children the processor may have met before the limit on spawns hears of them: as many as one turn has events.
+/// So the limit refuses a spawn before it is announced, and the processor never refuses one that was.
+const UNSEEN: usize = EVENTS_PER_TURN;
 
 /// A conversation with an agent.
 ///
@@ -45,14 +50,16 @@ pub(super) struct Core {
     pub(super) slots: Arc<Slots>,
     pub(super) stamp: Arc<dyn Stamp>,
     pub(super) pipeline: Arc<PipelineCounters>,
-    /// Stops the run that is under way. Anew for each run.
-    pub(super) current: Mutex<CancellationToken>,
+    /// Stops the runs that were asked for and have not ended, in their order.
+    pub(super) prompts: Mutex<VecDeque<CancellationToken>>,
     /// Readers that hold producers back.
     pub(super) windows: Mutex<Vec<Arc<Window>>>,
     /// Asks the driver to end.
     pub(super) closing: CancellationToken,
     /// The driver has ended: the log will not grow.
     pub(super) ended: CancellationToken,
+    /// How the session ended, or why nothing is appended any more.
+    pub(super) ending: OnceLock<Result<(), SessionError>>,
 }
 
 impl Core {
@@ -60,16 +67,29 @@ impl Core {
         with(&mut self.processor.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    pub(super) fn current(&self) -> CancellationToken {
-        self.current.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
     /// Lets a reader hold producers back by what is appended from now on. Gives the number of the last event before.
     pub(super) fn hold_for(&self, window: &Arc<Window>) -> u64 {
         let mut windows = self.windows.lock().unwrap_or_else(PoisonError::into_inner);
+        // Readers come and go on an idle session too.
+        windows.retain(|window| !window.is_open());
         windows.push(Arc::clone(window));
-        // Under the same lock as an append, so that each event is counted on both sides or on neither.
+        // Under the same lock as an append, so that each batch is counted wholly or not at all.
         *self.log.appended().borrow()
+    }
+
+    /// The readers that hold producers back.
+    pub(super) fn held_windows(&self) -> Vec<Arc<Window>> {
+        let mut windows = self.windows.lock().unwrap_or_else(PoisonError::into_inner);
+        windows.retain(|window| !window.is_open());
+        windows.clone()
+    }
+
+    /// Why the session takes no more, or gave no more.
+    pub(super) fn error(&self) -> SessionError {
+        match self.ending.get() {
+            Some(Err(error)) => error.clone(),
+            Some(Ok(())) | None => SessionError::Ended,
+        }
     }
 }
 
@@ -89,18 +109,28 @@ impl Session {
     ///
     /// # Cancel safety
     /// If the future is dropped before it completes, the agent is not prompted.
-    pub async fn prompt(&self, prompt: impl Into<Prompt>) -> Result<Reply, SessionEnded> {
-        let (reply, command) = Reply::new(&self.core, prompt.into());
-        self.commands.send(command).await.map_err(|_| SessionEnded {})?;
-        Ok(reply)
+    pub async fn prompt(&self, prompt: impl Into<Prompt>) -> Result<Reply, SessionError> {
+        let permit = self.commands.reserve().await.map_err(|_| self.core.error())?;
+        Ok(self.send(permit, prompt.into()))
+    }
+
+    fn send(&self, permit: mpsc::Permit<'_, Command>, prompt: Prompt) -> Reply {
+        let (reply, command) = Reply::new(&self.core, prompt);
+        // In the order in which the driver will take them.
+        let mut prompts = self.core.prompts.lock().unwrap_or_else(PoisonError::into_inner);
+        prompts.push_back(command.cancel.clone());
+        permit.send(command);
+        drop(prompts);
+        reply
     }
 
     /// Prompts a new session and gives its only handle to the reply.
     pub(crate) fn into_reply(self, prompt: Prompt) -> Reply {
-        let (reply, command) = Reply::new(&self.core, prompt);
-        // The queue of a new session has room.
-        self.commands.try_send(command).ok();
-        reply.cancel_on_drop()
+        match self.commands.try_reserve() {
+            Ok(permit) => self.send(permit, prompt).cancel_on_drop(),
+            // The queue of a new session has room; were it not so, the reply would say that the session has ended.
+            Err(_) => Reply::new(&self.core, prompt).0,
+        }
     }
 
     /// Reads the session's events after number `after`; 0 for all. A reader that lags holds nobody back.
@@ -116,9 +146,10 @@ impl Session {
 
     /// The session's events after number `after`, as the bytes of a protocol.
     ///
-    /// Lossless, as [`subscribe_lossless`](Self::subscribe_lossless) is.
+    /// Lossless, as [`subscribe_lossless`](Self::subscribe_lossless) is. The encoder is told what came before without
+    /// giving any bytes for it, so a client that resumes with its cursor finds open what it has open.
     pub fn attach(&self, after: u64, encode: impl Encode + 'static) -> Attached {
-        Attached::new(self.subscribe_lossless(after), Box::new(encode))
+        Attached::new(self.subscribe_lossless(0), after, Box::new(encode))
     }
 
     /// The session's events after number `after`, as what `make` makes of an adapter's frames.
@@ -131,12 +162,15 @@ impl Session {
         F: for<'a> FnMut(A::Frame<'a>) -> T,
         for<'a> A::Frame<'a>: Serialize,
     {
-        AttachedWith::new(self.subscribe_lossless(after), adapter, make)
+        AttachedWith::new(self.subscribe_lossless(0), after, adapter, make)
     }
 
-    /// Stops the reply that is under way; prompts that wait are answered still.
+    /// Stops the reply that is under way, or the one whose turn is next; prompts that wait behind it are answered still.
     pub fn cancel(&self) {
-        self.core.current().cancel();
+        let prompts = self.core.prompts.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(first) = prompts.front() {
+            first.cancel();
+        }
     }
 
     /// Looks at the tree of the session's children. Keep it short: the session waits meanwhile.
@@ -218,14 +252,24 @@ impl SessionBuilder {
 
     /// Starts the session.
     ///
+    /// # Errors
+    /// When the log has events already: numbers begin at 1, and a log has each number once.
+    ///
     /// # Panics
     /// Outside a tokio runtime.
-    #[must_use]
-    pub fn start(self) -> Session {
+    pub fn start(self) -> Result<Session, LogNotEmpty> {
+        let events = self.log.as_ref().map_or(0, |log| *log.appended().borrow());
+        if events > 0 { Err(LogNotEmpty { events }) } else { Ok(self.start_anew()) }
+    }
+
+    /// Starts the session on a log that is empty.
+    pub(crate) fn start_anew(self) -> Session {
         let stamp = self.stamp.unwrap_or_else(|| Arc::new(SystemStamp::new()));
         let id = self.id.unwrap_or_else(|| stamp.session_ids().0);
         let limits = self.agent.inner().limits;
-        let bounds = ProcessorLimits::default().max_depth(limits.max_depth).max_spawned(limits.max_spawned);
+        let bounds = ProcessorLimits::default()
+            .max_depth(limits.max_depth)
+            .max_spawned(limits.max_spawned.saturating_add(UNSEEN));
         let core = Arc::new(Core {
             processor: Mutex::new(EventProcessor::new(id.clone(), bounds)),
             id,
@@ -234,10 +278,11 @@ impl SessionBuilder {
             slots: Slots::new(limits),
             stamp,
             pipeline: Arc::default(),
-            current: Mutex::new(CancellationToken::new()),
+            prompts: Mutex::default(),
             windows: Mutex::default(),
             closing: CancellationToken::new(),
             ended: CancellationToken::new(),
+            ending: OnceLock::new(),
         });
         let (commands, queue) = mpsc::channel(PROMPTS_WAITING);
         let shared = Shared {

@@ -12,10 +12,8 @@ use anabranch_proto::Admitted;
 use anabranch_session::Batch;
 use futures::{Stream, future::BoxFuture, stream::FusedStream};
 
-use super::{
-    handle::Core,
-    window::{Window, size},
-};
+use super::{handle::Core, window::Window};
+use crate::SessionError;
 
 /// How many events are read from the log at once.
 const BATCH: usize = 256;
@@ -44,10 +42,11 @@ pub struct Reader {
     core: Arc<Core>,
     after: u64,
     batch: VecDeque<Admitted>,
-    next: Option<BoxFuture<'static, Option<Batch>>>,
-    /// What holds producers back, and the number of the last event that does not count for it.
-    window: Option<(Arc<Window>, u64)>,
+    next: Option<BoxFuture<'static, Result<Option<Batch>, SessionError>>>,
+    /// What holds producers back.
+    window: Option<Arc<Window>>,
     is_ended: bool,
+    error: Option<SessionError>,
 }
 
 impl Reader {
@@ -59,17 +58,18 @@ impl Reader {
             next: None,
             window: None,
             is_ended: false,
+            error: None,
         }
     }
 
     pub(super) fn lossless(core: &Arc<Core>, after: u64) -> Self {
         let window = Window::new(core.limits.reader_window);
-        let uncounted = core.hold_for(&window);
-        Self::new(core, after).with_window(window, uncounted)
+        core.hold_for(&window);
+        Self::new(core, after).with_window(window)
     }
 
-    pub(super) fn with_window(mut self, window: Arc<Window>, uncounted: u64) -> Self {
-        self.window = Some((window, uncounted));
+    pub(super) fn with_window(mut self, window: Arc<Window>) -> Self {
+        self.window = Some(window);
         self
     }
 
@@ -79,16 +79,24 @@ impl Reader {
         self.after
     }
 
+    /// Why the reader ended, where the session did not end in order: what was not read is lost to it.
+    #[must_use]
+    pub fn error(&self) -> Option<&SessionError> {
+        self.error.as_ref()
+    }
+
+    fn advance(&mut self, to: u64) {
+        self.after = to;
+        if let Some(window) = &self.window {
+            window.consume(to);
+        }
+    }
+
     /// The events that are at hand: at least one, unless the session has ended.
     pub(super) fn poll_batch(&mut self, cx: &mut Context<'_>) -> Poll<Option<Read>> {
         loop {
             if let Some(admitted) = self.batch.pop_front() {
-                self.after = admitted.seq;
-                if let Some((window, uncounted)) = &self.window
-                    && admitted.seq > *uncounted
-                {
-                    window.consume(size(&admitted));
-                }
+                self.advance(admitted.seq);
                 return Poll::Ready(Some(Read::Event(admitted)));
             }
             if self.is_ended {
@@ -98,12 +106,16 @@ impl Reader {
             let batch = std::task::ready!(next.as_mut().poll(cx));
             self.next = None;
             match batch {
-                Some(Batch::Events(events)) => self.batch = events.into(),
-                Some(Batch::Gap { from, to }) => {
-                    self.after = to;
+                Ok(Some(Batch::Events(events))) => self.batch = events.into(),
+                Ok(Some(Batch::Gap { from, to })) => {
+                    self.advance(to);
                     return Poll::Ready(Some(Read::Gap { from, to }));
                 }
-                None => self.is_ended = true,
+                Ok(None) => self.is_ended = true,
+                Err(error) => {
+                    self.is_ended = true;
+                    self.error = Some(error);
+                }
             }
         }
     }
@@ -114,8 +126,8 @@ impl Reader {
     }
 }
 
-/// What comes after a number, once there is something; nothing when the session has ended or its log cannot be read.
-async fn next(core: Arc<Core>, after: u64) -> Option<Batch> {
+/// What comes after a number, once there is something; nothing when the session has ended in order.
+async fn next(core: Arc<Core>, after: u64) -> Result<Option<Batch>, SessionError> {
     let mut appended = core.log.appended();
     loop {
         // In this order: what was appended before the end is read before the end is believed.
@@ -124,18 +136,18 @@ async fn next(core: Arc<Core>, after: u64) -> Option<Batch> {
         match core.log.read(after, BATCH).await {
             Ok(Batch::Events(events)) if events.is_empty() => {
                 if has_ended {
-                    return None;
+                    return match core.ending.get() {
+                        Some(Err(error)) => Err(error.clone()),
+                        Some(Ok(())) | None => Ok(None),
+                    };
                 }
                 tokio::select! {
-                    changed = appended.changed() => changed.ok()?,
+                    changed = appended.changed() => changed.map_err(|_| SessionError::Aborted)?,
                     () = core.ended.cancelled() => {}
                 }
             }
-            Ok(batch) => return Some(batch),
-            Err(error) => {
-                tracing::error!(%error, "the session's log cannot be read");
-                return None;
-            }
+            Ok(batch) => return Ok(Some(batch)),
+            Err(error) => return Err(SessionError::LogUnreadable(Arc::new(error))),
         }
     }
 }
@@ -160,7 +172,7 @@ impl FusedStream for Reader {
 
 impl Drop for Reader {
     fn drop(&mut self) {
-        if let Some((window, _)) = &self.window {
+        if let Some(window) = &self.window {
             window.open();
         }
     }

@@ -8,7 +8,7 @@ use std::{
     task::{Context, Poll},
 };
 
-use anabranch_proto::{EventKind, Scope, SessionId};
+use anabranch_proto::{Artifact, EventKind, Scope, SessionId};
 use futures::{Stream, StreamExt, stream::FusedStream};
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
@@ -19,7 +19,7 @@ use super::{
     handle::Core,
     window::Window,
 };
-use crate::{Prompt, RunResult, SessionEnded};
+use crate::{Prompt, RunResult, SessionError};
 
 /// Stream of one reply: every event of the session from the prompt to the run's terminal, then its end.
 ///
@@ -34,6 +34,8 @@ pub struct Reply {
     cancel: CancellationToken,
     cancels_on_drop: bool,
     state: State,
+    /// Why the reply ended before its run did.
+    error: Option<SessionError>,
 }
 
 enum State {
@@ -57,7 +59,7 @@ impl Reply {
         let (started, receiver) = oneshot::channel();
         let command = Command { prompt, cancel: cancel.clone(), window: Arc::clone(&window), started };
         let state = State::Waiting { started: receiver, window };
-        (Self { core: Arc::clone(core), cancel, cancels_on_drop: false, state }, command)
+        (Self { core: Arc::clone(core), cancel, cancels_on_drop: false, state, error: None }, command)
     }
 
     /// The session that replies.
@@ -80,24 +82,29 @@ impl Reply {
     /// Reads to the end and says what the run came to.
     ///
     /// # Errors
-    /// When the session ended before the run did, or the log was told to forget the run's end.
+    /// When the session ended before the run did, or the log cannot be read or was told to forget the run's end.
     ///
     /// # Cancel safety
     /// Dropping the future drops the reply.
-    pub async fn finished(mut self) -> Result<RunResult, SessionEnded> {
-        let mut result = None;
+    pub async fn finished(mut self) -> Result<RunResult, SessionError> {
+        let mut files = Vec::new();
         while let Some(read) = self.next().await {
-            if let Read::Event(admitted) = read
-                && admitted.event.scope == Scope::Root
-                && let EventKind::StreamComplete(complete) = &admitted.event.kind
-            {
+            let Read::Event(admitted) = read else { continue };
+            if admitted.event.scope != Scope::Root {
+                continue;
+            }
+            if let EventKind::ToolResultEnd(end) = &admitted.event.kind {
+                let made = end.response.get("files").and_then(|files| files.to::<Vec<Artifact>>().ok());
+                files.extend(made.unwrap_or_default());
+            } else if let EventKind::StreamComplete(complete) = &admitted.event.kind {
                 let mut run = RunResult::new(complete.outcome);
                 run.error.clone_from(&complete.error);
                 run.message.clone_from(&complete.message);
-                result = Some(run);
+                run.files = files;
+                return Ok(run);
             }
         }
-        result.ok_or(SessionEnded {})
+        Err(self.error.take().unwrap_or(SessionError::Forgotten))
     }
 }
 
@@ -110,13 +117,12 @@ impl Stream for Reply {
                 State::Waiting { started, window } => {
                     let started = std::task::ready!(Pin::new(started).poll(cx));
                     let window = Arc::clone(window);
-                    self.state = match started {
-                        Ok(Started { after, run }) => State::Reading {
-                            reader: Reader::new(&self.core, after).with_window(window, after),
-                            run,
-                        },
+                    self.state = if let Ok(Started { after, run }) = started {
+                        State::Reading { reader: Reader::new(&self.core, after).with_window(window), run }
+                    } else {
                         // The session ended before the run's turn came.
-                        Err(_) => State::Ended,
+                        self.error = Some(self.core.error());
+                        State::Ended
                     };
                 }
                 State::Reading { reader, run } => {
@@ -125,8 +131,10 @@ impl Stream for Reply {
                         continue;
                     }
                     let read = std::task::ready!(reader.poll_batch(cx));
-                    let is_terminal = read.as_ref().is_none_or(is_terminal);
-                    if is_terminal {
+                    if read.is_none() {
+                        self.error = Some(reader.error().cloned().unwrap_or(SessionError::Ended));
+                    }
+                    if read.as_ref().is_none_or(is_terminal) {
                         self.state = State::Ended;
                     }
                     return Poll::Ready(read);

@@ -1,50 +1,65 @@
 //! How far a lossless reader is behind, and how its producer waits for it.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicBool, AtomicU64, Ordering},
+use std::{
+    collections::VecDeque,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
-use anabranch_proto::Admitted;
 use tokio::sync::Notify;
 
 /// The bytes between a session's driver and one lossless reader.
 #[derive(Debug)]
 pub(super) struct Window {
-    limit: u64,
-    produced: AtomicU64,
-    consumed: AtomicU64,
+    limit: usize,
+    unread: Mutex<Unread>,
     /// Set when the reader is gone, or was waited for too long: it holds nobody back any more.
     is_open: AtomicBool,
     room: Notify,
 }
 
+/// What was appended and not yet read.
+#[derive(Debug, Default)]
+struct Unread {
+    /// The last number of each batch, and its bytes.
+    batches: VecDeque<(u64, usize)>,
+    bytes: usize,
+}
+
 impl Window {
     pub(super) fn new(limit: usize) -> Arc<Self> {
-        Arc::new(Self {
-            limit: u64::try_from(limit).unwrap_or(u64::MAX),
-            produced: AtomicU64::new(0),
-            consumed: AtomicU64::new(0),
-            is_open: AtomicBool::new(false),
-            room: Notify::new(),
-        })
+        let (is_open, room) = (AtomicBool::new(false), Notify::new());
+        Arc::new(Self { limit, unread: Mutex::default(), is_open, room })
     }
 
-    pub(super) fn produce(&self, bytes: u64) {
-        self.produced.fetch_add(bytes, Ordering::AcqRel);
+    /// A batch was appended that ends with this number.
+    pub(super) fn produce(&self, last: u64, bytes: usize) {
+        let mut unread = self.unread.lock().unwrap_or_else(PoisonError::into_inner);
+        unread.batches.push_back((last, bytes));
+        unread.bytes += bytes;
     }
 
-    pub(super) fn consume(&self, bytes: u64) {
-        self.consumed.fetch_add(bytes, Ordering::AcqRel);
-        if !self.is_full() {
+    /// The reader has read everything up to this number, or was told that it is gone.
+    pub(super) fn consume(&self, upto: u64) {
+        let mut unread = self.unread.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut has_read = false;
+        while let Some(&(last, bytes)) = unread.batches.front()
+            && last <= upto
+        {
+            unread.batches.pop_front();
+            unread.bytes -= bytes;
+            has_read = true;
+        }
+        drop(unread);
+        if has_read {
             self.room.notify_one();
         }
     }
 
-    fn is_full(&self) -> bool {
-        let produced = self.produced.load(Ordering::Acquire);
-        let behind = produced.saturating_sub(self.consumed.load(Ordering::Acquire));
-        behind > self.limit && !self.is_open()
+    pub(super) fn is_full(&self) -> bool {
+        !self.is_open() && self.unread.lock().unwrap_or_else(PoisonError::into_inner).bytes > self.limit
     }
 
     /// Lets the producer go on whatever the reader does.
@@ -68,7 +83,28 @@ impl Window {
     }
 }
 
-/// What an event counts for, on both sides.
-pub(super) fn size(admitted: &Admitted) -> u64 {
-    u64::try_from(anabranch_session::approximate_bytes(&admitted.event)).unwrap_or(u64::MAX)
+#[cfg(test)]
+mod tests {
+    use futures::FutureExt;
+
+    use super::*;
+
+    #[test]
+    fn room_comes_back_with_what_was_read_or_is_gone() {
+        let window = Window::new(100);
+        window.produce(3, 60);
+        assert!(window.has_room().now_or_never().is_some());
+        window.produce(5, 60);
+        assert!(window.has_room().now_or_never().is_none());
+        window.consume(2);
+        assert!(window.has_room().now_or_never().is_none());
+        // A gap up to 4 takes the first batch with it.
+        window.consume(4);
+        assert!(window.has_room().now_or_never().is_some());
+        window.consume(100);
+        window.produce(101, 101);
+        assert!(window.has_room().now_or_never().is_none());
+        window.open();
+        assert!(window.has_room().now_or_never().is_some());
+    }
 }

@@ -45,6 +45,9 @@ fn default_timeout() -> u64 {
     DEFAULT_TIMEOUT
 }
 
+/// How many bytes of metadata a model may give: they are on every event of the child.
+const MAX_METADATA: usize = 16 * 1024;
+
 impl SpawnArguments {
     /// Arguments with a task, and the defaults for the rest.
     pub fn new(task: impl Into<String>) -> Self {
@@ -81,6 +84,13 @@ impl SpawnArguments {
         }
         if !(1..=MAX_TIMEOUT).contains(&self.timeout) {
             let text = format!("`timeout` must be 1 to {MAX_TIMEOUT} seconds, not {}", self.timeout);
+            return Err(SpawnError::Argument(text));
+        }
+        let bytes = self.metadata.as_ref().map_or(0, |metadata| metadata.to_string().len());
+        if bytes > MAX_METADATA {
+            let text = format!(
+                "`metadata` has {bytes} bytes and may have {MAX_METADATA}; put what is large into `context`"
+            );
             return Err(SpawnError::Argument(text));
         }
         let reserved = |key: &&str| Metadata::RESERVED.contains(key);

@@ -3,6 +3,7 @@
 use std::{
     fmt,
     future::Future as _,
+    panic::{AssertUnwindSafe, catch_unwind},
     pin::Pin,
     sync::Arc,
     task::{Context, Poll},
@@ -19,7 +20,7 @@ use tokio::time::Sleep;
 
 use crate::{
     limits::Slot,
-    run::{AgentRun, RunResult},
+    run::{AgentRun, RunResult, panic_message},
 };
 
 /// After how many events that came without a pause the deadline is looked at.
@@ -30,7 +31,8 @@ pub(super) trait Work: Stream<Item = Arc<Event>> {
     /// What it came to, once the terminal was given.
     fn result(&self) -> Option<&RunResult>;
 
-    /// Stops it and ends it with this outcome: its terminal is the next and last event.
+    /// Stops it and ends it with this outcome: its terminal is the next and last event, even where what is dropped for it
+    /// panics.
     fn cut(self: Pin<&mut Self>, outcome: Outcome, error: ErrorInfo);
 }
 
@@ -100,36 +102,54 @@ impl<W: Work> Stream for Child<W> {
         }
         loop {
             let look_now = *this.events_since_look >= EVENTS_PER_LOOK;
-            let polled = if look_now { Poll::Pending } else { this.work.as_mut().poll_next(cx) };
+            let polled = if look_now {
+                Ok(Poll::Pending)
+            } else {
+                // Our own runs catch their models' and tools' panics; a foreign stream catches nothing.
+                catch_unwind(AssertUnwindSafe(|| this.work.as_mut().poll_next(cx)))
+            };
             match polled {
-                Poll::Ready(Some(event)) => {
+                Ok(Poll::Ready(Some(event))) => {
                     *this.events_since_look += 1;
                     return Poll::Ready(Some(ToolYield::Event(event)));
                 }
-                Poll::Ready(None) => {
+                Ok(Poll::Ready(None)) => {
                     *this.is_ended = true;
                     *this.running = None;
                     *this.deadline = None;
-                    let result =
-                        this.work.result().cloned().unwrap_or_else(|| RunResult::new(Outcome::Failed));
+                    let result = this.work.result().cloned();
+                    let result = result.unwrap_or_else(|| RunResult::new(Outcome::Failed));
                     return Poll::Ready(Some(ToolYield::Chunk(chunk(&result, this.scope, this.keys))));
                 }
-                Poll::Pending => {
+                Ok(Poll::Pending) => {
                     *this.events_since_look = 0;
                     match this.deadline.as_mut().map(|(sleep, timeout)| (sleep.as_mut().poll(cx), *timeout)) {
                         Some((Poll::Ready(()), timeout)) => {
                             *this.deadline = None;
                             let text = format!("timed out after {} s", timeout.as_secs_f64());
-                            this.work
-                                .as_mut()
-                                .cut(Outcome::TimedOut, ErrorInfo::new(ErrorType::UPSTREAM, text));
+                            cut(
+                                this.work.as_mut(),
+                                Outcome::TimedOut,
+                                ErrorInfo::new(ErrorType::UPSTREAM, text),
+                            );
                         }
                         Some((Poll::Pending, _)) | None if look_now => {}
                         Some((Poll::Pending, _)) | None => return Poll::Pending,
                     }
                 }
+                Err(panic) => {
+                    let text = format!("the sub-agent panicked: {}", panic_message(&*panic));
+                    cut(this.work.as_mut(), Outcome::Failed, ErrorInfo::new(ErrorType::INTERNAL, text));
+                }
             }
         }
+    }
+}
+
+/// Stops the work. What is dropped then is somebody else's code, and may panic; the work has ended all the same.
+fn cut(work: Pin<&mut impl Work>, outcome: Outcome, error: ErrorInfo) {
+    if catch_unwind(AssertUnwindSafe(|| work.cut(outcome, error))).is_err() {
+        tracing::warn!("a sub-agent panicked while it was stopped");
     }
 }
 
@@ -158,7 +178,7 @@ fn chunk(result: &RunResult, scope: &ChildScope, keys: &Metadata) -> ToolChunk {
     {
         metadata = metadata.with_json("files", files);
     }
-    ToolChunk::new(content).state(result.outcome.result_state()).metadata(metadata.merged(keys)).last()
+    ToolChunk::new(content).state(result.outcome.result_state()).metadata(metadata.merged(keys))
 }
 
 /// Why it did not succeed, then what it had said.

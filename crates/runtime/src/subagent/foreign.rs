@@ -7,14 +7,14 @@ use std::{
 };
 
 use anabranch_proto::{
-    ErrorInfo, ErrorType, Event, EventKind, FinishedReason, Metadata, Outcome, Scope, Stamp,
+    ErrorInfo, ErrorType, Event, EventKind, FinishedReason, Outcome, Stamp,
     event::{MessageOrigin, StreamComplete, UserMessage},
 };
 use anabranch_session::MessageAccumulator;
 use futures::Stream;
 use pin_project::pin_project;
 
-use super::child::Work;
+use super::{adopt::Adopt, child::Work};
 use crate::{Prompt, run::RunResult};
 
 /// Stream of a foreign run's events as a child's: scoped, with a prompt before and a terminal after.
@@ -22,8 +22,7 @@ use crate::{Prompt, run::RunResult};
 pub(super) struct Foreign<S> {
     #[pin]
     events: Option<S>,
-    scope: Scope,
-    metadata: Metadata,
+    adopt: Adopt,
     stamp: Arc<dyn Stamp>,
     prompt: Option<Prompt>,
     /// The first event, read before it was known whether a prompt must come first.
@@ -36,17 +35,10 @@ pub(super) struct Foreign<S> {
 }
 
 impl<S> Foreign<S> {
-    pub(super) fn new(
-        events: S,
-        scope: Scope,
-        metadata: Metadata,
-        stamp: Arc<dyn Stamp>,
-        prompt: Prompt,
-    ) -> Self {
+    pub(super) fn new(events: S, adopt: Adopt, stamp: Arc<dyn Stamp>, prompt: Prompt) -> Self {
         Self {
             events: Some(events),
-            scope,
-            metadata,
+            adopt,
             stamp,
             prompt: Some(prompt),
             held: None,
@@ -54,27 +46,6 @@ impl<S> Foreign<S> {
             reply_ended: None,
             terminal: None,
             result: None,
-        }
-    }
-
-    /// An event of the run as the child's own: in its scope, with its metadata, its replies in its session.
-    fn own(scope: &Scope, metadata: &Metadata, event: Arc<Event>) -> Arc<Event> {
-        match event.scope {
-            Scope::Child(_) => event,
-            Scope::Root => {
-                let mut event = Arc::unwrap_or_clone(event);
-                event.scope = scope.clone();
-                if let Some(child) = scope.child() {
-                    let session = child.child_session_id.clone();
-                    if let EventKind::ReplyStart(start) = &mut event.kind {
-                        start.session_id = session;
-                    } else if let EventKind::ReplyEnd(end) = &mut event.kind {
-                        end.session_id = session;
-                    }
-                }
-                event.metadata = event.metadata.without_reserved().merged(metadata);
-                Arc::new(event)
-            }
         }
     }
 }
@@ -112,11 +83,11 @@ where
             Some(held)
         } else if let Some(events) = this.events.as_mut().as_pin_mut() {
             let event: Option<Arc<Event>> = std::task::ready!(events.poll_next(cx)).map(Into::into);
-            event.map(|event| Self::own(this.scope, this.metadata, event))
+            event.map(|event| this.adopt.adopt(event))
         } else {
             return Poll::Ready(None);
         };
-        let is_own = event.as_ref().is_some_and(|event| event.scope.same_run(this.scope));
+        let is_own = event.as_ref().is_some_and(|event| this.adopt.is_own(event));
         if let Some(prompt) = this.prompt.take()
             && !(is_own
                 && event.as_ref().is_some_and(|event| matches!(event.kind, EventKind::UserMessage(_))))
@@ -124,7 +95,7 @@ where
             // An end is read again: the stream is fused by `events` being taken away only below.
             this.held.clone_from(&event);
             let message = UserMessage::new(this.stamp.message_id(), prompt.content, MessageOrigin::Parent);
-            let message = Event::stamped(&**this.stamp, this.scope.clone(), this.metadata.clone(), message);
+            let message = Event::stamped(&**this.stamp, this.adopt.scope(), this.adopt.metadata(), message);
             this.accumulator.apply(&message);
             if event.is_none() {
                 end(&mut this);
@@ -154,15 +125,15 @@ where
 
 /// Makes the terminal of a stream that ended without one.
 fn end<S>(this: &mut ForeignProjection<'_, S>) {
-    this.events.set(None);
     let (outcome, error) = without_terminal(this.reply_ended.take());
     terminate(this, outcome, error);
+    this.events.set(None);
 }
 
 fn terminate<S>(this: &mut ForeignProjection<'_, S>, outcome: Outcome, error: Option<ErrorInfo>) {
     let message = this.accumulator.final_message();
     let complete = StreamComplete::new(outcome).error(error.clone()).message(message.clone());
-    let event = Event::stamped(&**this.stamp, this.scope.clone(), this.metadata.clone(), complete);
+    let event = Event::stamped(&**this.stamp, this.adopt.scope(), this.adopt.metadata(), complete);
     *this.terminal = Some(Arc::new(event));
     let mut result = RunResult::new(outcome);
     result.error = error;
@@ -182,9 +153,10 @@ where
     fn cut(self: Pin<&mut Self>, outcome: Outcome, error: ErrorInfo) {
         let mut this = self.project();
         if this.result.is_none() {
-            this.events.set(None);
             *this.held = None;
+            // Before anything is dropped: that may panic, and the terminal must stand.
             terminate(&mut this, outcome, Some(error));
+            this.events.set(None);
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Sub-agents: a run of its own, on the stream of the call that spawned it.
 
+mod adopt;
 mod arguments;
 mod child;
 mod foreign;

@@ -9,7 +9,7 @@ use anabranch_proto::{
 };
 use futures::Stream;
 
-use super::{child::Child, foreign::Foreign};
+use super::{adopt::Adopt, child::Child, foreign::Foreign};
 use crate::{
     Agent, Prompt, SpawnError,
     limits::Slot,
@@ -123,7 +123,7 @@ impl Spawn {
     pub fn run(self, agent: &Agent) -> ToolStream {
         let scope = self.scope();
         let announcement = self.announcement(&scope);
-        let metadata = self.child_metadata(&scope);
+        let metadata = self.child_metadata(&scope, &agent.inner().metadata);
         let identity = RunIdentity {
             session_id: scope.child_session_id.clone(),
             scope: Scope::Child(Arc::clone(&scope)),
@@ -137,8 +137,9 @@ impl Spawn {
 
     /// Runs a stream of events as the child (RFC-0014's `_stream_task`).
     ///
-    /// Events in [`Scope::Root`] are the child's own: they get its scope and metadata. Others pass untouched. The prompt
-    /// is put before the first event unless the stream begins with one. The stream ends with its own
+    /// Events in [`Scope::Root`] are the child's own: they get its scope and metadata. Events of children of the stream's
+    /// own root become those of children of the child, as many levels deeper. The prompt is put before the first event
+    /// unless the stream begins with one. The stream ends with its own
     /// [`StreamComplete`](anabranch_proto::event::StreamComplete); without one the outcome is that of its last
     /// `REPLY_END`, and without that the child has failed.
     pub fn stream<S>(self, events: S) -> ToolStream
@@ -148,10 +149,10 @@ impl Spawn {
     {
         let scope = self.scope();
         let announcement = self.announcement(&scope);
-        let metadata = self.child_metadata(&scope);
+        let metadata = self.child_metadata(&scope, &Metadata::default());
         let stamp = Arc::clone(&self.host.identity.shared.stamp);
         let prompt = self.prompt.origin(MessageOrigin::Parent);
-        let run = Foreign::new(events, Scope::Child(Arc::clone(&scope)), metadata, stamp, prompt);
+        let run = Foreign::new(events, Adopt::new(Arc::clone(&scope), metadata), stamp, prompt);
         Box::pin(Child::new(announcement, scope, self.keys, self.slot, self.timeout, run))
     }
 
@@ -180,11 +181,13 @@ impl Spawn {
         Arc::new(Event::stamped(&*identity.shared.stamp, identity.scope.clone(), metadata, spawn))
     }
 
-    /// What is on each of the child's events: whose it is, what it inherits, and the caller's own keys above that.
-    fn child_metadata(&self, scope: &ChildScope) -> Metadata {
+    /// What is on each of the child's events: whose it is, what it inherits, its agent's own keys above that, and the
+    /// caller's above all.
+    fn child_metadata(&self, scope: &ChildScope, agent: &Metadata) -> Metadata {
         Metadata::default()
             .with("subagent_id", scope.subagent_id.as_str())
             .merged(&self.host.inherited())
+            .merged(agent)
             .merged(&self.keys)
     }
 }

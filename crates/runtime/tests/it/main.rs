@@ -4,6 +4,7 @@ mod cancel;
 mod conversation;
 mod failure;
 mod foreign;
+mod hostile;
 mod one_run;
 mod readers;
 mod sessions;

@@ -100,7 +100,8 @@ async fn a_reader_that_lags_holds_nobody_back() {
 #[tokio::test]
 async fn what_the_log_was_told_to_forget_is_a_gap() {
     let agent = talks(1_000, Limits::default());
-    let session = agent.session_builder().log(Arc::new(MemoryLog::with_retention(64 * 1024))).start();
+    let session =
+        agent.session_builder().log(Arc::new(MemoryLog::with_retention(64 * 1024))).start().unwrap();
     let lagging = session.subscribe(0);
     let total = session.prompt("Go.").await.unwrap().fold(0, |_, read| async move {
         match read {

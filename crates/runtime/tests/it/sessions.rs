@@ -52,7 +52,7 @@ async fn the_log_has_the_spawn_under_the_parent_before_the_childs_first_event() 
     let log = Arc::new(MemoryLog::new());
     let shared: Arc<dyn EventLog> = Arc::clone(&log) as _;
     let agent = master(says("worker", "done"), vec![node("a", "n1"), node("b", "n2")]);
-    let session = agent.session_builder().log(shared).id("ses_mine").start();
+    let session = agent.session_builder().log(shared).id("ses_mine").start().unwrap();
     let seen = events(session.prompt("Go.").await.unwrap()).await;
     let starts = log.spawn_starts(session.id());
     assert_eq!(starts.len(), 2);
