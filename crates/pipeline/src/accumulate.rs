@@ -1,8 +1,10 @@
 //! Adds the chunks of a call up to its response.
 
-use std::collections::HashMap;
+use std::{collections::HashMap, mem};
 
-use anabranch_proto::{Artifact, BlockId, ContentBlock, Metadata, ToolChunk, ToolResponse, ToolResultState};
+use anabranch_proto::{
+    Artifact, BlockId, ContentBlock, DataSource, Metadata, ToolChunk, ToolResponse, ToolResultState,
+};
 
 /// What the chunks of a call add up to so far. Linear in what comes, whatever the number of chunks.
 #[derive(Debug)]
@@ -13,6 +15,8 @@ pub(crate) struct Accumulator {
     data_by_id: HashMap<BlockId, usize>,
     metadata: Metadata,
     bytes: usize,
+    /// How often data was replaced by data of another form.
+    replaced: usize,
     is_complete: bool,
 }
 
@@ -35,6 +39,7 @@ impl Accumulator {
             data_by_id: HashMap::new(),
             metadata: Metadata::default(),
             bytes: 0,
+            replaced: 0,
             is_complete: false,
         }
     }
@@ -71,6 +76,12 @@ impl Accumulator {
         chunk
     }
 
+    /// How often data was replaced by data of another form since this was last asked: base64 and an address do not add up,
+    /// so the later one stands.
+    pub(crate) fn take_replaced(&mut self) -> usize {
+        mem::take(&mut self.replaced)
+    }
+
     pub(crate) fn is_complete(&self) -> bool {
         self.is_complete
     }
@@ -78,7 +89,7 @@ impl Accumulator {
     /// The response; a call that never said otherwise was a success.
     pub(crate) fn finish(&mut self, artifacts: &[Artifact]) -> ToolResponse {
         let state = self.state.worse(ToolResultState::Success);
-        let mut metadata = std::mem::take(&mut self.metadata);
+        let mut metadata = mem::take(&mut self.metadata);
         if !artifacts.is_empty() {
             let mut files =
                 metadata.get("files").and_then(|files| files.to::<Vec<Artifact>>().ok()).unwrap_or_default();
@@ -87,7 +98,7 @@ impl Accumulator {
                 metadata = metadata.with_json("files", files);
             }
         }
-        ToolResponse::new(state, std::mem::take(&mut self.content), metadata)
+        ToolResponse::new(state, mem::take(&mut self.content), metadata)
     }
 
     /// Appends to the block with the same id, or to the text before it where neither has one.
@@ -111,6 +122,8 @@ impl Accumulator {
             ContentBlock::Data(new) => {
                 let at = new.id.as_ref().and_then(|id| self.data_by_id.get(id).copied());
                 if let Some(ContentBlock::Data(known)) = at.and_then(|at| self.content.get_mut(at)) {
+                    let is_other_form = mem::discriminant(&known.source) != mem::discriminant(&new.source);
+                    self.replaced += usize::from(is_other_form && source_size(&known.source) > 0);
                     known.source.append(&new.source.to_part());
                 } else {
                     if let Some(id) = &new.id {
@@ -131,14 +144,9 @@ impl Accumulator {
 
 /// The bytes of a block's content.
 fn size(block: &ContentBlock) -> usize {
-    use anabranch_proto::DataSource::{Base64, Url};
     match block {
         ContentBlock::Text(block) => block.text.len(),
-        ContentBlock::Data(block) => match &block.source {
-            Base64 { data, .. } => data.len(),
-            Url { url, .. } => url.len(),
-            _ => 0,
-        },
+        ContentBlock::Data(block) => source_size(&block.source),
         ContentBlock::Thinking(_)
         | ContentBlock::Hint(_)
         | ContentBlock::ToolCall(_)
@@ -148,9 +156,17 @@ fn size(block: &ContentBlock) -> usize {
     }
 }
 
+fn source_size(source: &DataSource) -> usize {
+    match source {
+        DataSource::Base64 { data, .. } => data.len(),
+        DataSource::Url { url, .. } => url.len(),
+        _ => 0,
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use anabranch_proto::{DataBlock, DataSource, TextBlock};
+    use anabranch_proto::{DataBlock, TextBlock};
 
     use super::*;
 

@@ -1,16 +1,14 @@
 //! Runs one tool: events pass, chunks add up, one response ends the call.
 
 use std::{
-    any::Any,
     collections::VecDeque,
     fmt,
-    panic::{AssertUnwindSafe, catch_unwind},
     pin::Pin,
     sync::Arc,
     task::{Context, Poll},
 };
 
-use anabranch_proto::{Event, EventKind, ToolChunk, ToolResponse};
+use anabranch_proto::{Event, ToolChunk, ToolResponse};
 use futures::{Stream, stream::FusedStream};
 use tokio::sync::mpsc;
 
@@ -18,6 +16,8 @@ use crate::{
     Arguments, Caller, DEFAULT_OUTPUT_LIMIT, ToolCall, ToolContext, ToolInvocation, ToolStream, ToolYield,
     Toolkit,
     accumulate::{Accepted, Accumulator},
+    gate::Gate,
+    panics::catch,
 };
 
 /// How much of what a tool yields after its last chunk is looked at, so as to count it.
@@ -43,12 +43,18 @@ pub enum CallItem {
 /// A bad argument, an unknown tool, an error or a panic is a chunk and a response with state `error` and a text that the
 /// model can read.
 ///
+/// When the tool has ended nothing more can be emitted; the events that were until then still come before the response.
+/// Which events pass is said at [`ExecuteToolCall`](crate::ExecuteToolCall).
+///
 /// # Cancel safety
-/// `next()` loses nothing when dropped. Dropping the stream stops the tool.
+/// `next()` loses nothing when dropped. Dropping the stream stops the tool; one that panics then takes nobody with it.
 #[must_use = "streams do nothing unless polled"]
 pub struct CallTool {
     run: Option<Run>,
+    ending: Option<Ending>,
     context: ToolContext,
+    /// None where somebody further out looks at what leaves the call.
+    gate: Option<Gate>,
     name: Arc<str>,
     accumulator: Accumulator,
     output_limit: usize,
@@ -65,6 +71,13 @@ struct Run {
     due: usize,
     /// What the tool yielded, until all that it had emitted before is out.
     held: Option<Yielded>,
+}
+
+/// A tool that has ended. What it or others had emitted until then is still to come.
+struct Ending {
+    emitted: mpsc::Receiver<ToolYield>,
+    held: Option<ToolYield>,
+    failure: Option<String>,
 }
 
 enum Yielded {
@@ -98,8 +111,9 @@ impl CallTool {
     /// # }
     /// ```
     pub fn start(call: &ToolCall, caller: Arc<Caller>, toolkit: &Toolkit) -> Self {
+        let gate = Gate::new(Arc::clone(&caller), call.id.clone());
         let context = ToolContext::new(caller, call.id.clone());
-        Self::new(call, &context, toolkit, DEFAULT_OUTPUT_LIMIT)
+        Self::new(call, &context, toolkit, DEFAULT_OUTPUT_LIMIT, Some(gate))
     }
 
     pub(crate) fn new(
@@ -107,11 +121,14 @@ impl CallTool {
         context: &ToolContext,
         toolkit: &Toolkit,
         output_limit: usize,
+        gate: Option<Gate>,
     ) -> Self {
         let (context, emitted) = context.with_queue();
         let mut this = Self {
             run: None,
+            ending: None,
             context,
+            gate,
             name: Arc::clone(&call.name),
             accumulator: Accumulator::new(),
             output_limit,
@@ -120,7 +137,7 @@ impl CallTool {
         };
         match start(call, &this.context, toolkit) {
             Ok(stream) => this.run = Some(Run { stream, emitted, due: 0, held: None }),
-            Err(text) => this.fail(&text),
+            Err(text) => this.respond(Some(&text)),
         }
         this
     }
@@ -128,71 +145,78 @@ impl CallTool {
     /// Takes what the tool yielded or emitted.
     fn accept(&mut self, item: ToolYield) {
         match item {
-            ToolYield::Event(event) => {
-                if self.may_emit(&event) {
-                    self.ready.push_back(CallItem::Event(event));
-                }
-            }
+            ToolYield::Event(event) => self.pass(event),
             ToolYield::Chunk(chunk) => match self.accumulator.push(&chunk, self.output_limit) {
-                Accepted::Yes => self.ready.push_back(CallItem::Chunk(chunk)),
+                Accepted::Yes => {
+                    for _ in 0..self.accumulator.take_replaced() {
+                        self.context.caller().counters.ignore_chunk();
+                    }
+                    self.ready.push_back(CallItem::Chunk(chunk));
+                }
                 Accepted::AfterTheLast => self.context.caller().counters.ignore_chunk(),
                 Accepted::TooMuch => {
                     let text = format!(
                         "the output of `{}` is over {} bytes and was cut",
                         self.name, self.output_limit
                     );
-                    self.fail(&text);
+                    self.end(Some(text));
                 }
             },
         }
     }
 
-    /// Whether a tool may emit the event: in its caller's own scope only what the caller's loop does not decide by.
-    fn may_emit(&self, event: &Event) -> bool {
-        let caller = self.context.caller();
-        let may = !event.scope.same_run(&caller.scope)
-            || matches!(
-                event.kind,
-                EventKind::Custom(_) | EventKind::SpawnSessionStart(_) | EventKind::SessionUpdated(_)
-            );
-        if !may {
-            caller.counters.drop_event();
-            tracing::warn!(
-                tool = &*self.name,
-                kind = event.kind.tag(),
-                "a tool may not emit this in its caller's scope; dropped"
-            );
-        }
-        may
-    }
-
-    /// Ends the call as failed.
-    fn fail(&mut self, text: &str) {
-        // It has failed already, whatever its drop says.
-        let _ = self.stop();
-        let chunk = self.accumulator.fail(text);
-        self.ready.push_back(CallItem::Chunk(chunk));
-        self.respond();
-    }
-
-    /// Ends the call with what came.
-    fn finish(&mut self) {
-        match self.stop() {
-            Ok(()) => self.respond(),
-            Err(text) => self.fail(&text),
+    /// Takes what was still on its way when the tool had ended: events pass, for whoever emitted them was told so.
+    fn accept_late(&mut self, item: ToolYield) {
+        match item {
+            ToolYield::Event(event) => self.pass(event),
+            ToolYield::Chunk(_) => self.context.caller().counters.ignore_chunk(),
         }
     }
 
-    /// Drops the tool's stream; that too is the tool's code and may panic.
-    fn stop(&mut self) -> Result<(), String> {
-        let run = self.run.take();
-        catch_unwind(AssertUnwindSafe(|| drop(run))).map_err(|panic| panic_text(&self.name, &*panic))
+    fn pass(&mut self, event: Arc<Event>) {
+        let event = match &mut self.gate {
+            Some(gate) => gate.pass(event),
+            None => Some(event),
+        };
+        self.ready.extend(event.map(CallItem::Event));
     }
 
-    fn respond(&mut self) {
+    /// Stops the tool: nothing can be emitted from here on, and it is dropped. That is the tool's code and may panic, which
+    /// is a failure where there was none.
+    fn end(&mut self, failure: Option<String>) {
+        let Some(Run { stream, mut emitted, held, .. }) = self.run.take() else { return };
+        emitted.close();
+        let dropped = catch(|| drop(stream)).map_err(|message| panic_text(&self.name, &message));
+        let held = if let Some(Yielded::Item(item)) = held { Some(item) } else { None };
+        self.ending = Some(Ending { emitted, held, failure: failure.or(dropped.err()) });
+    }
+
+    /// Takes what was emitted until the tool had ended, one item at a time; then responds.
+    fn poll_ending(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let Some(ending) = &mut self.ending else { return Poll::Ready(()) };
+        // Pending only while somebody is just putting an item into the queue, or when the task has had its share.
+        if let Some(item) = std::task::ready!(ending.emitted.poll_recv(cx)).or_else(|| ending.held.take()) {
+            self.accept_late(item);
+        } else {
+            let failure = ending.failure.take();
+            self.ending = None;
+            self.respond(failure.as_deref());
+        }
+        Poll::Ready(())
+    }
+
+    /// Ends the call, as failed where a text says why.
+    fn respond(&mut self, failure: Option<&str>) {
         self.is_ended = true;
+        if let Some(text) = failure {
+            let chunk = self.accumulator.fail(text);
+            self.ready.push_back(CallItem::Chunk(chunk));
+        }
         let response = self.accumulator.finish(&self.context.take_artifacts());
         self.ready.push_back(CallItem::Response(response));
+        if let Some(gate) = &mut self.gate {
+            gate.release();
+        }
     }
 
     /// Counts what a tool has ready after its last chunk; events still pass. The response waits for nothing more.
@@ -204,7 +228,7 @@ impl CallTool {
                 Poll::Ready(Yielded::End | Yielded::Panic(_)) | Poll::Pending => break,
             }
         }
-        self.finish();
+        self.end(None);
     }
 }
 
@@ -219,17 +243,11 @@ fn start(call: &ToolCall, context: &ToolContext, toolkit: &Toolkit) -> Result<To
     })?;
     let arguments = Arguments::parse(&call.arguments).map_err(|error| format!("`{}`: {error}", call.name))?;
     let invocation = ToolInvocation::new(&call.id, Arc::clone(&call.name), arguments);
-    catch_unwind(AssertUnwindSafe(|| tool.call(invocation, context.clone())))
-        .map_err(|panic| panic_text(&call.name, &*panic))
+    catch(|| tool.call(invocation, context.clone())).map_err(|message| panic_text(&call.name, &message))
 }
 
-fn panic_text(tool: &str, panic: &(dyn Any + Send)) -> String {
-    format!("`{tool}` panicked: {}", panic_message(panic))
-}
-
-pub(crate) fn panic_message(panic: &(dyn Any + Send)) -> &str {
-    let text = panic.downcast_ref::<&str>().copied();
-    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message")
+fn panic_text(tool: &str, message: &str) -> String {
+    format!("`{tool}` panicked: {message}")
 }
 
 impl Run {
@@ -250,11 +268,11 @@ impl Run {
             if let Some(held) = self.held.take() {
                 return Poll::Ready(held);
             }
-            self.held = match catch_unwind(AssertUnwindSafe(|| self.stream.as_mut().poll_next(cx))) {
+            self.held = match catch(|| self.stream.as_mut().poll_next(cx)) {
                 Ok(Poll::Ready(Some(item))) => Some(Yielded::Item(item)),
                 Ok(Poll::Ready(None)) => Some(Yielded::End),
                 Ok(Poll::Pending) => None,
-                Err(panic) => Some(Yielded::Panic(panic_message(&*panic).to_owned())),
+                Err(message) => Some(Yielded::Panic(message)),
             };
             self.due = self.emitted.len();
             if self.due == 0 && self.held.is_none() {
@@ -276,7 +294,11 @@ impl Stream for CallTool {
             if let Some(item) = this.ready.pop_front() {
                 return Poll::Ready(Some(item));
             }
-            if this.accumulator.is_complete() && !this.is_ended {
+            if this.ending.is_some() {
+                std::task::ready!(this.poll_ending(cx));
+                continue;
+            }
+            if this.accumulator.is_complete() && this.run.is_some() {
                 this.end_after_the_last(cx);
                 continue;
             }
@@ -285,10 +307,10 @@ impl Stream for CallTool {
             };
             match std::task::ready!(run.poll(cx)) {
                 Yielded::Item(item) => this.accept(item),
-                Yielded::End => this.finish(),
+                Yielded::End => this.end(None),
                 Yielded::Panic(message) => {
-                    let text = format!("`{}` panicked: {message}", this.name);
-                    this.fail(&text);
+                    let text = panic_text(&this.name, &message);
+                    this.end(Some(text));
                 }
             }
         }
@@ -310,8 +332,8 @@ impl FusedStream for CallTool {
 
 impl Drop for CallTool {
     fn drop(&mut self) {
-        // A tool that panics when it is stopped takes nobody with it.
-        let _ = self.stop();
+        // What was emitted has nobody to come to.
+        self.end(None);
     }
 }
 

@@ -11,6 +11,8 @@ use std::{
 
 use anabranch_proto::{Metadata, ReplyId, Scope, SessionId, Stamp};
 
+use crate::gate::Claims;
+
 /// The agent whose model makes the calls of one reply.
 #[derive(Clone)]
 #[non_exhaustive]
@@ -29,6 +31,8 @@ pub struct Caller {
     pub counters: Arc<Counters>,
     /// What the host of the agent offers to tools that know it, such as the means to spawn a sub-agent.
     pub host: Option<Arc<dyn Any + Send + Sync>>,
+    /// Which of the calls that run side by side has which child.
+    pub(crate) claims: Arc<Claims>,
 }
 
 impl Caller {
@@ -46,6 +50,7 @@ impl Caller {
             stamp,
             counters: Arc::default(),
             host: None,
+            claims: Arc::default(),
         }
     }
 
@@ -96,12 +101,14 @@ pub struct Counters {
 }
 
 impl Counters {
-    /// Events that a tool emitted in its caller's own scope and that only the caller itself may emit.
+    /// Events that a tool or a layer gave and that its call may not emit: what only the caller itself may say, and what is
+    /// of another call's child or of nobody's.
     pub fn events_dropped(&self) -> u64 {
         self.events_dropped.load(Ordering::Relaxed)
     }
 
-    /// Chunks that came after the last, and blocks that no result can hold.
+    /// Chunks that came after the last or after the tool's end, blocks that no result can hold, and data that went lost
+    /// because an address took its place, or the other way round.
     pub fn chunks_ignored(&self) -> u64 {
         self.chunks_ignored.load(Ordering::Relaxed)
     }

@@ -69,8 +69,9 @@ impl ToolContext {
 
     /// Emits an event: it reaches the caller's stream before whatever the tool yields or emits next.
     ///
-    /// In the caller's own scope a tool may emit `CUSTOM`, spawns and updates; anything else is dropped, counted and
-    /// warned of. Waits while the reader is behind.
+    /// In the caller's own scope a tool may emit `CUSTOM`, spawns, and updates of whom this call spawned; besides, the
+    /// events of this call's children and of all below them. Anything else is dropped, counted and warned of (see
+    /// [`ExecuteToolCall`](crate::ExecuteToolCall)). Waits while the reader is behind.
     ///
     /// # Errors
     /// When the call has ended.

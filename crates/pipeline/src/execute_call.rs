@@ -1,10 +1,8 @@
 //! One call as events: its result's start, its parts, what it passes on, its end.
 
 use std::{
-    any::Any,
     collections::VecDeque,
     fmt,
-    panic::{AssertUnwindSafe, catch_unwind},
     pin::Pin,
     sync::Arc,
     task::{Context, Poll},
@@ -17,9 +15,8 @@ use anabranch_proto::{
 use futures::{Stream, stream::FusedStream};
 
 use crate::{
-    Acting, ActingStream, CallItem, Caller, ToolCall, ToolContext,
-    accumulate::Accumulator,
-    call_tool::{SILENT_ITEMS, panic_message},
+    Acting, ActingStream, CallItem, Caller, ToolCall, ToolContext, accumulate::Accumulator,
+    call_tool::SILENT_ITEMS, gate::Gate, panics::catch,
 };
 
 /// What running calls give to an agent's loop.
@@ -36,15 +33,21 @@ pub enum Executed {
 ///
 /// `TOOL_RESULT_START`, then deltas and passed events as they come, `TOOL_RESULT_END`, and the response as last item.
 ///
+/// Of events pass, wherever they come from: in the caller's own scope `CUSTOM`, spawns, and updates of whom this call
+/// spawned, with the reserved keys of metadata that only the caller sets; the events of this call's children in their
+/// announced runs, and of all below them. A child that was not announced is this call's where its scope names the caller as
+/// parent and this call or none, and no call beside this one has it. Anything else is dropped, counted and warned of.
+///
 /// # Cancel safety
 /// `next()` loses nothing when dropped. Dropping the stream stops the call; nothing is said of it then, for whoever drops
-/// it knows why.
+/// it knows why. A tool or a layer that panics when it is dropped takes nobody with it.
 #[must_use = "streams do nothing unless polled"]
 pub struct ExecuteToolCall {
     caller: Arc<Caller>,
     call_id: ToolCallId,
     name: Arc<str>,
     acting: Option<ActingStream>,
+    gate: Gate,
     /// What came through the layers, in case one of them loses the response.
     passed: Option<Box<Accumulator>>,
     ready: VecDeque<Executed>,
@@ -56,6 +59,7 @@ impl ExecuteToolCall {
         let call_id = call.id.clone();
         let context = ToolContext::new(Arc::clone(&caller), call_id.clone());
         let mut this = Self {
+            gate: Gate::new(Arc::clone(&caller), call_id.clone()),
             caller,
             call_id,
             name: Arc::clone(&call.name),
@@ -64,9 +68,9 @@ impl ExecuteToolCall {
             ready: VecDeque::with_capacity(2),
         };
         this.push(ToolResultStart::new(&this.caller.reply_id, &this.call_id, Arc::clone(&call.name)));
-        match catch_unwind(AssertUnwindSafe(|| acting.call(call, context))) {
+        match catch(|| acting.call(call, context)) {
             Ok(stream) => this.acting = Some(stream),
-            Err(panic) => this.fail_by_panic(&*panic),
+            Err(message) => this.fail_by_panic(&message),
         }
         this
     }
@@ -106,11 +110,9 @@ impl ExecuteToolCall {
     }
 
     fn end(&mut self, mut response: ToolResponse) {
-        // What is dropped may be a layer's; the response stands.
-        let acting = self.acting.take();
-        if catch_unwind(AssertUnwindSafe(|| drop(acting))).is_err() {
-            tracing::warn!(tool = &*self.name, "a layer panicked after its response");
-        }
+        // A layer that panics when it is dropped panics in there; the response stands.
+        self.acting = None;
+        self.gate.release();
         // A layer may have forgotten to.
         response.state = response.state.worse(ToolResultState::Success);
         let end = ToolResultEnd::new(&self.caller.reply_id, &self.call_id, response.state);
@@ -127,8 +129,8 @@ impl ExecuteToolCall {
     }
 
     /// Tools' panics are caught further in; this one is a layer's.
-    fn fail_by_panic(&mut self, panic: &(dyn Any + Send)) {
-        let text = format!("a layer around `{}` panicked: {}", self.name, panic_message(panic));
+    fn fail_by_panic(&mut self, message: &str) {
+        let text = format!("a layer around `{}` panicked: {message}", self.name);
         self.fail(&text);
     }
 }
@@ -144,10 +146,12 @@ impl Stream for ExecuteToolCall {
             let Some(acting) = &mut self.acting else {
                 return Poll::Ready(None);
             };
-            match catch_unwind(AssertUnwindSafe(|| Pin::new(acting).poll_next(cx))) {
+            match catch(|| Pin::new(acting).poll_next(cx)) {
                 Ok(Poll::Pending) => return Poll::Pending,
                 Ok(Poll::Ready(Some(CallItem::Event(event)))) => {
-                    return Poll::Ready(Some(Executed::Event(event)));
+                    if let Some(event) = self.gate.pass(event) {
+                        return Poll::Ready(Some(Executed::Event(event)));
+                    }
                 }
                 Ok(Poll::Ready(Some(CallItem::Chunk(chunk)))) => self.push_chunk(chunk),
                 Ok(Poll::Ready(Some(CallItem::Response(response)))) => self.end(response),
@@ -155,7 +159,7 @@ impl Stream for ExecuteToolCall {
                     let text = format!("a layer around `{}` ended without a response", self.name);
                     self.fail(&text);
                 }
-                Err(panic) => self.fail_by_panic(&*panic),
+                Err(message) => self.fail_by_panic(&message),
             }
         }
         cx.waker().wake_by_ref();

@@ -2,8 +2,7 @@
 
 use std::{
     collections::VecDeque,
-    fmt,
-    panic::{AssertUnwindSafe, catch_unwind},
+    fmt, mem,
     pin::Pin,
     sync::Arc,
     task::{Context, Poll},
@@ -11,7 +10,10 @@ use std::{
 
 use futures::{Stream, stream::FusedStream};
 
-use crate::{Acting, Caller, ExecuteToolCall, Executed, Merge, ToolCall};
+use crate::{
+    Acting, Caller, ExecuteToolCall, Executed, Merge, ToolCall, Toolkit,
+    panics::{catch, drop_quietly},
+};
 
 /// Stream of a turn's calls as events.
 ///
@@ -38,7 +40,7 @@ impl ExecuteToolCalls {
     fn is_exclusive(&self, call: &ToolCall) -> bool {
         let ask = || self.acting.toolkit().get(&call.name).is_some_and(|tool| tool.is_exclusive());
         // A tool that panics when it is asked says why when it is called.
-        catch_unwind(AssertUnwindSafe(ask)).unwrap_or(false)
+        catch(ask).unwrap_or(false)
     }
 
     /// Starts the next group.
@@ -84,6 +86,13 @@ impl Stream for ExecuteToolCalls {
 impl FusedStream for ExecuteToolCalls {
     fn is_terminated(&self) -> bool {
         self.running.is_empty() && self.waiting.is_empty()
+    }
+}
+
+impl Drop for ExecuteToolCalls {
+    fn drop(&mut self) {
+        // Tools and layers may be dropped with it, and panic.
+        drop_quietly(mem::replace(&mut self.acting, Acting::new(Toolkit::new())));
     }
 }
 

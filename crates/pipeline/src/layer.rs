@@ -1,7 +1,7 @@
 //! What lies between an agent and its tools.
 
 use std::{
-    fmt,
+    fmt, mem,
     pin::Pin,
     sync::Arc,
     task::{Context, Poll},
@@ -9,7 +9,7 @@ use std::{
 
 use futures::{Stream, StreamExt, stream::FusedStream};
 
-use crate::{CallItem, CallTool, ToolCall, ToolContext, Toolkit};
+use crate::{CallItem, CallTool, ToolCall, ToolContext, Toolkit, panics::drop_quietly};
 
 /// How many bytes of content one call may give: 16 MiB.
 pub const DEFAULT_OUTPUT_LIMIT: usize = 16 * 1024 * 1024;
@@ -21,7 +21,8 @@ pub const DEFAULT_OUTPUT_LIMIT: usize = 16 * 1024 * 1024;
 /// time a call.
 ///
 /// A layer gives events and chunks by its stream; its context has no queue of its own and [`emit`](ToolContext::emit) on
-/// it is an error. What its chunks say should add up to its response, for that is what a replay has.
+/// it is an error. What its chunks say should add up to its response, for that is what a replay has. Of its events those
+/// leave the call that a tool's would.
 pub trait ActingLayer: Send + Sync {
     /// Runs the call, or does something else in its place.
     ///
@@ -114,6 +115,7 @@ impl Next {
                 &context,
                 &acting.toolkit,
                 acting.output_limit,
+                None,
             ))),
         }
     }
@@ -122,7 +124,8 @@ impl Next {
 /// The stream of a call through its layers.
 ///
 /// # Cancel safety
-/// `next()` loses nothing when dropped. Dropping the stream stops the call.
+/// `next()` loses nothing when dropped. Dropping the stream stops the call; a layer or a tool that panics then takes nobody
+/// with it.
 #[must_use = "streams do nothing unless polled"]
 pub struct ActingStream(Inner);
 
@@ -138,6 +141,17 @@ impl ActingStream {
     pub fn boxed(stream: impl Stream<Item = CallItem> + Send + 'static) -> Self {
         Self(Inner::Layered(Box::pin(stream)))
     }
+
+    /// Drops what it wraps, which is not ours and may panic.
+    fn end(&mut self) {
+        drop_quietly(mem::replace(&mut self.0, Inner::Ended));
+    }
+}
+
+impl Drop for ActingStream {
+    fn drop(&mut self) {
+        self.end();
+    }
 }
 
 impl Stream for ActingStream {
@@ -149,7 +163,7 @@ impl Stream for ActingStream {
             Inner::Layered(stream) => {
                 let item = std::task::ready!(stream.as_mut().poll_next(cx));
                 if item.is_none() {
-                    self.0 = Inner::Ended;
+                    self.end();
                 }
                 Poll::Ready(item)
             }

@@ -3,9 +3,12 @@
 //! # Invariants
 //! - Control flow looks at chunks, responses and [`Event::scope`](anabranch_proto::Event::scope), never at what an event
 //!   says.
-//! - An event travels as the `Arc` that it was born in: nothing that passes by is copied, and passing it on allocates
-//!   nothing.
-//! - Code that is not ours (tools, layers) is called where a panic is caught.
+//! - A sync child's events travel only in its call's own stream. What leaves a call is looked at behind its layers: the
+//!   caller's reports and announcements, the children of this call and all below them; anything else is dropped, counted
+//!   and warned of.
+//! - An event of a child travels as the `Arc` that it was born in: it is never copied, and passing it on allocates
+//!   nothing. One in the caller's own scope is copied only where its metadata says what only the caller may.
+//! - Code that is not ours (tools, layers) is called and dropped where a panic is caught.
 
 // A panic in a library is a lost stream.
 #![warn(clippy::expect_used, clippy::indexing_slicing, clippy::panic, clippy::unwrap_used)]
@@ -17,8 +20,10 @@ mod context;
 mod execute_call;
 mod execute_calls;
 mod function;
+mod gate;
 mod layer;
 mod merge;
+mod panics;
 mod tool;
 mod toolkit;
 

@@ -13,6 +13,8 @@ use std::{
 
 use futures::{Stream, stream::FusedStream, task::AtomicWaker};
 
+use crate::panics::drop_quietly;
+
 /// Stream of the items of many streams.
 ///
 /// Fair: a stream that is ready gives one item and goes to the end of the line, so none waits for more than one item of
@@ -22,7 +24,8 @@ use futures::{Stream, stream::FusedStream, task::AtomicWaker};
 /// A merge without streams ends. Streams can be pushed at any time.
 ///
 /// # Cancel safety
-/// `next()` loses nothing when dropped. Dropping the merge drops its streams.
+/// `next()` loses nothing when dropped. Dropping the merge drops its streams; one that panics when it is dropped, then or
+/// at its end, takes neither the others nor whoever drops the merge with it.
 #[must_use = "streams do nothing unless polled"]
 pub struct Merge<S> {
     children: Vec<Option<Child<S>>>,
@@ -153,8 +156,9 @@ impl<S: Stream + Unpin> Stream for Merge<S> {
                 Poll::Ready(None) => {
                     // It stays marked, so that late wake-ups do nothing.
                     child.state.is_queued.store(true, Ordering::Release);
-                    *place = None;
+                    let ended = place.take();
                     this.vacant.push(ticket.index);
+                    drop_quietly(ended);
                 }
                 Poll::Pending => {}
             }
@@ -178,6 +182,12 @@ impl<S: Stream + Unpin> Stream for Merge<S> {
 impl<S: Stream + Unpin> FusedStream for Merge<S> {
     fn is_terminated(&self) -> bool {
         self.is_empty()
+    }
+}
+
+impl<S> Drop for Merge<S> {
+    fn drop(&mut self) {
+        self.children.drain(..).for_each(drop_quietly);
     }
 }
 

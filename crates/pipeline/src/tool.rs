@@ -15,7 +15,8 @@ use crate::ToolContext;
 pub enum ToolYield {
     /// A part of the result, for the model.
     Chunk(ToolChunk),
-    /// Something that happened, for whoever watches. Passed through untouched.
+    /// Something that happened, for whoever watches: in the caller's name, or of a child of this call, which is passed
+    /// through untouched.
     Event(Arc<Event>),
 }
 

@@ -1,10 +1,14 @@
 //! Builds messages from a session's events.
 
-use std::sync::Arc;
+use std::{
+    collections::HashSet,
+    mem,
+    sync::{Arc, OnceLock},
+};
 
 use anabranch_proto::{
-    BlockId, ContentBlock, Event, EventKind, FinishedReason, HintBlock, Message, ReplyId, Role, TextOrBlocks,
-    ToolCallId,
+    BlockId, ContentBlock, Event, EventKind, FinishedReason, HintBlock, Message, MessageId, ReplyId, Role,
+    TextOrBlocks, ToolCallId,
     event::{ExceedMaxIters, MessageOrigin, ModelCallEnd, ModelCallStart, ReplyEnd, ReplyStart, UserMessage},
 };
 
@@ -17,7 +21,8 @@ use crate::layout::Layout;
 /// that comes in mid-reply becomes a hint inside the reply, behind the turn under way, where the model reads it.
 ///
 /// The processor keeps one for each open session and an agent's loop one for its next request: both see the same
-/// events, so both have the same messages. The cost of a text is linear in its length, whatever the number of deltas.
+/// events, so both have the same messages. The cost of a text is linear in its length, whatever the number of deltas; that
+/// of a result does not depend on how many others there are, whatever the order in which they come.
 ///
 /// ```
 /// use anabranch_proto::{Event, EventKind, Metadata, Scope, Timestamp, event};
@@ -38,8 +43,12 @@ use crate::layout::Layout;
 #[derive(Clone, Debug, Default)]
 pub struct MessageAccumulator {
     messages: Vec<Message>,
+    /// The ids of the messages.
+    ids: HashSet<MessageId>,
     /// The open reply; its message is the last one.
     open: Option<Box<OpenReply>>,
+    /// The messages as they are shown while the open reply keeps results apart from its message.
+    view: OnceLock<Vec<Message>>,
     /// The first message of the run under way, or of the last one.
     run_start: usize,
     run_ended: bool,
@@ -62,9 +71,15 @@ impl MessageAccumulator {
     }
 
     /// The messages so far, the open reply last: prompts as user messages, replies as assistant messages.
+    ///
+    /// Costs nothing, but for a copy of the messages where results of the open reply's calls came out of order and some
+    /// before them are still missing.
     #[must_use]
     pub fn messages(&self) -> &[Message] {
-        &self.messages
+        match &self.open {
+            Some(open) if open.layout.has_apart() => self.view.get_or_init(|| self.clone().into_messages()),
+            Some(_) | None => &self.messages,
+        }
     }
 
     /// The messages without a reply that is still open.
@@ -78,12 +93,13 @@ impl MessageAccumulator {
     #[must_use]
     pub fn open_message(&self) -> Option<&Message> {
         self.open.as_ref()?;
-        self.messages.last()
+        self.messages().last()
     }
 
     /// The messages, without a copy.
     #[must_use]
-    pub fn into_messages(self) -> Vec<Message> {
+    pub fn into_messages(mut self) -> Vec<Message> {
+        self.end_open();
         self.messages
     }
 
@@ -92,15 +108,19 @@ impl MessageAccumulator {
     /// This is what a `STREAM_COMPLETE` carries. None where the run had no reply.
     #[must_use]
     pub fn final_message(&self) -> Option<Message> {
-        let run = self.messages.get(self.run_start..)?;
+        let run = self.messages().get(self.run_start..)?;
         let last = run.iter().rev().find(|message| message.role != Role::User)?;
         Some(Message::new(last.id.clone(), Arc::clone(&last.name), last.role, last.final_content()))
     }
 
     /// Whether the open reply has a result for this call with anything in it.
     pub(crate) fn has_output(&self, call: &ToolCallId) -> bool {
-        let result = self.open.as_ref().and_then(|open| open.layout.result(call));
-        let block = result.and_then(|at| self.messages.last()?.content.get(at));
+        let message = self.messages.last();
+        let block = self
+            .open
+            .as_ref()
+            .zip(message)
+            .and_then(|(open, message)| open.layout.result(&message.content, call));
         matches!(block, Some(ContentBlock::ToolResult(result)) if match &result.output {
             TextOrBlocks::Text(text) => !text.is_empty(),
             TextOrBlocks::Blocks(blocks) => !blocks.is_empty(),
@@ -111,6 +131,7 @@ impl MessageAccumulator {
     ///
     /// What does not fit (a piece of a block that never began, an event of a reply that ended) changes nothing.
     pub fn apply(&mut self, event: &Event) {
+        self.view.take();
         if self.run_ended {
             self.run_ended = false;
             self.run_start = self.messages.len();
@@ -144,7 +165,7 @@ impl MessageAccumulator {
             EventKind::RequireExternalExecution(require) => self.external_required(event, require),
             EventKind::ExternalExecutionResult(result) => self.external_result(event, result),
             EventKind::StreamComplete(_) => {
-                self.open = None;
+                self.end_open();
                 self.run_ended = true;
             }
             EventKind::UserInterrupt(_)
@@ -178,7 +199,7 @@ impl MessageAccumulator {
         message.created_at = Some(event.created_at);
         message.finished_at = Some(event.created_at);
         message.metadata = event.metadata.clone();
-        self.messages.push(message);
+        self.push(message);
     }
 
     fn reply_start(&mut self, event: &Event, start: &ReplyStart) {
@@ -193,19 +214,19 @@ impl MessageAccumulator {
             message.finished_at = Some(event.created_at);
             message.finished_reason = Some(end.finished_reason);
             message.error = end.error.as_deref().cloned();
-            self.open = None;
+            self.end_open();
         }
     }
 
     fn model_call_start(&mut self, event: &Event, start: &ModelCallStart) {
         if let Some((layout, message)) = self.reply(event, &start.reply_id) {
-            layout.model_call_start(&message.content);
+            layout.model_call_start(&mut message.content);
         }
     }
 
     fn model_call_end(&mut self, end: &ModelCallEnd) {
         if let Some((layout, message)) = self.known_reply(&end.reply_id) {
-            layout.model_call_end();
+            layout.model_call_end(&mut message.content);
             message.usage.get_or_insert_default().add(end.usage());
         }
     }
@@ -226,15 +247,28 @@ impl MessageAccumulator {
     /// opened again.
     pub(crate) fn reply(&mut self, event: &Event, id: &ReplyId) -> Option<Open<'_>> {
         if self.open.as_ref().is_none_or(|open| open.id != *id) {
-            if self.messages.iter().rev().any(|message| message.id.as_str() == id.as_str()) {
+            if self.ids.contains(id.as_str()) {
                 return None;
             }
+            self.end_open();
             let mut message = Message::new(id.clone(), "assistant", Role::Assistant, Vec::new());
             message.created_at = Some(event.created_at);
             message.metadata = event.metadata.clone();
-            self.messages.push(message);
+            self.push(message);
             self.open = Some(Box::new(OpenReply { id: id.clone(), layout: Layout::default() }));
         }
         Some((&mut self.open.as_mut()?.layout, self.messages.last_mut()?))
+    }
+
+    fn push(&mut self, message: Message) {
+        self.ids.insert(message.id.clone());
+        self.messages.push(message);
+    }
+
+    /// Ends the open reply: its message takes in what was kept apart from it.
+    fn end_open(&mut self) {
+        if let (Some(open), Some(message)) = (self.open.take(), self.messages.last_mut()) {
+            message.content = open.layout.finish(mem::take(&mut message.content));
+        }
     }
 }

@@ -41,6 +41,7 @@ impl EventProcessor {
         } else if let EventKind::ReplyEnd(end) = &event.kind {
             let ending = reply_ending(end);
             self.close_written(node, Some(&end.reply_id), io);
+            self.close_waited_for(node, &end.reply_id, &ending, io);
             self.close_calls(node, Some(&end.reply_id), &ending, io);
         } else if let EventKind::StreamComplete(end) = &event.kind {
             let ending = Ending::new(end.outcome).error(end.error.clone());
@@ -87,6 +88,27 @@ impl EventProcessor {
             if self.waits_for(node, call, child) {
                 self.close_run(child, &ending, io);
             }
+        }
+    }
+
+    /// Closes the children that a reply waits for and no open call does; those end with their calls. While another reply
+    /// is open they stay, for nobody says whose they are.
+    fn close_waited_for(&mut self, node: usize, reply: &ReplyId, ending: &Ending, io: &mut Io<'_>) {
+        let Some(run) = self.run(node) else { return };
+        if run.replies.len() > usize::from(run.replies.contains(reply)) {
+            return;
+        }
+        let ending = ending.beneath("ended with its parent's reply");
+        let waited_for = |child: &usize| {
+            self.tree.record(*child).is_some_and(|record| {
+                record.mechanism == Some(SpawnMechanism::Sync)
+                    && record.tool_call_id.as_ref().is_none_or(|call| !run.calls.contains(call))
+            })
+        };
+        let children: Vec<_> =
+            self.open_children(node, Background::Stays).into_iter().filter(waited_for).collect();
+        for child in children {
+            self.close_run(child, &ending, io);
         }
     }
 
@@ -139,7 +161,7 @@ impl EventProcessor {
         let Some(run) = self.run(node) else { return };
         let within = |of: &ReplyId| reply.is_none_or(|reply| reply == of);
         let blocks = run.blocks.select(|block| within(&block.reply));
-        let model_calls: Vec<_> = run.model_calls.iter().filter(|call| within(call)).cloned().collect();
+        let model_calls: Vec<_> = run.model_calls.keys().filter(within).collect();
         let calls = run.calls.select(|call| within(&call.reply) && call.arguments == Arguments::Open);
         for (id, block) in blocks {
             let end: EventKind = match block.kind {
@@ -215,7 +237,7 @@ impl EventProcessor {
     }
 
     fn close_replies(&mut self, node: usize, ending: &Ending, io: &mut Io<'_>) {
-        let replies = self.run(node).map(|run| run.replies.clone()).unwrap_or_default();
+        let replies: Vec<_> = self.run(node).into_iter().flat_map(|run| run.replies.keys()).collect();
         for reply in replies {
             let session = self.tree.record(node).map(|record| record.id.clone());
             let session = session.unwrap_or_else(|| self.tree.root().id.clone());

@@ -13,7 +13,7 @@ use anabranch_proto::{
     },
 };
 
-use crate::{MessageAccumulator, accumulator::Open, layout::Layout};
+use crate::{MessageAccumulator, accumulator::Open};
 
 impl MessageAccumulator {
     pub(crate) fn text_start(&mut self, event: &Event, start: &TextBlockStart) {
@@ -117,7 +117,7 @@ impl MessageAccumulator {
 
     pub(crate) fn result_text(&mut self, event: &Event, delta: &ToolResultTextDelta) {
         let Some(open) = self.reply(event, &delta.reply_id) else { return };
-        let Some((_, output)) = output(open, &delta.tool_call_id) else { return };
+        let Some(output) = output(open, &delta.tool_call_id) else { return };
         if let Some(ContentBlock::Text(last)) = output.last_mut() {
             last.text.push_str(&delta.delta);
         } else {
@@ -126,9 +126,12 @@ impl MessageAccumulator {
     }
 
     pub(crate) fn result_data(&mut self, event: &Event, delta: &ToolResultDataDelta) {
-        let Some(open) = self.reply(event, &delta.reply_id) else { return };
-        let Some((layout, output)) = output(open, &delta.tool_call_id) else { return };
-        let at = layout.result_data(&delta.tool_call_id, &delta.block_id, output.len());
+        let Some((layout, message)) = self.reply(event, &delta.reply_id) else { return };
+        let Some(next) = output((layout, message), &delta.tool_call_id).map(|output| output.len()) else {
+            return;
+        };
+        let at = layout.result_data(&delta.tool_call_id, &delta.block_id, next);
+        let Some(output) = output((layout, message), &delta.tool_call_id) else { return };
         if let Some(ContentBlock::Data(block)) = output.get_mut(at) {
             block.source.append(&delta.part);
         } else {
@@ -139,7 +142,7 @@ impl MessageAccumulator {
 
     pub(crate) fn result_end(&mut self, event: &Event, end: &ToolResultEnd) {
         let Some((layout, message)) = self.reply(event, &end.reply_id) else { return };
-        if let Some((_, result)) = running_result((layout, message), &end.tool_call_id) {
+        if let Some(result) = running_result((layout, message), &end.tool_call_id) {
             result.state = end.state;
             result.metadata = end.response.clone();
             result.finished_at = Some(event.created_at);
@@ -217,41 +220,33 @@ fn call_block<'a>((layout, message): Open<'a>, id: &ToolCallId) -> Option<&'a mu
 /// Puts a result into the slot of its call, in place of one that is there.
 fn set_result((layout, message): Open<'_>, result: ToolResultBlock) {
     let id = result.id.clone();
-    match layout.result(&id) {
-        Some(at) => {
-            layout.restart_result(&id);
-            if let Some(slot) = message.content.get_mut(at) {
-                *slot = result.into();
-            }
-        }
-        None => {
-            layout.add_result(&mut message.content, &id, result.into());
-        }
+    if let Some(slot) = layout.result_mut(&mut message.content, &id) {
+        *slot = result.into();
+        layout.restart_result(&id);
+    } else {
+        layout.add_result(&mut message.content, &id, result.into());
     }
 }
 
 /// A call's result while it runs; begun here where its start was not seen.
-fn running_result<'a>(
-    (layout, message): Open<'a>,
-    id: &ToolCallId,
-) -> Option<(&'a mut Layout, &'a mut ToolResultBlock)> {
-    let at = layout.result(id).unwrap_or_else(|| {
+fn running_result<'a>((layout, message): Open<'a>, id: &ToolCallId) -> Option<&'a mut ToolResultBlock> {
+    if layout.result(&message.content, id).is_none() {
         let name =
             call_block((layout, message), id).map_or_else(|| Arc::from(""), |call| Arc::clone(&call.name));
-        layout.add_result(&mut message.content, id, ToolResultBlock::new(id.clone(), name).into())
-    });
-    let ContentBlock::ToolResult(result) = message.content.get_mut(at)? else { return None };
-    (result.state == ToolResultState::Running).then_some((layout, result))
+        layout.add_result(&mut message.content, id, ToolResultBlock::new(id.clone(), name).into());
+    }
+    let ContentBlock::ToolResult(result) = layout.result_mut(&mut message.content, id)? else { return None };
+    (result.state == ToolResultState::Running).then_some(result)
 }
 
 /// The output of a call's result while it runs.
-fn output<'a>(open: Open<'a>, id: &ToolCallId) -> Option<(&'a mut Layout, &'a mut Vec<ContentBlock>)> {
-    let (layout, result) = running_result(open, id)?;
+fn output<'a>(open: Open<'a>, id: &ToolCallId) -> Option<&'a mut Vec<ContentBlock>> {
+    let result = running_result(open, id)?;
     if let TextOrBlocks::Text(text) = &mut result.output {
         result.output = TextOrBlocks::Blocks(vec![TextBlock::new(mem::take(text)).into()]);
     }
     match &mut result.output {
-        TextOrBlocks::Blocks(blocks) => Some((layout, blocks)),
+        TextOrBlocks::Blocks(blocks) => Some(blocks),
         TextOrBlocks::Text(_) => None,
     }
 }

@@ -15,7 +15,7 @@ use crate::{
 
 impl EventProcessor {
     /// The run that an event of a child belongs to, and whether its scope says so rightly. A run that nobody announced
-    /// is announced here.
+    /// is announced here. Runs count from 1, so run 0 is the first.
     pub(crate) fn locate(
         &mut self,
         scope: &Arc<ChildScope>,
@@ -25,6 +25,7 @@ impl EventProcessor {
         if let Some(&node) = self.scopes.get(&address(scope)) {
             return Some((node, Fit::Right));
         }
+        let stated_run = scope.run.max(1);
         let node = match self.tree.index_of(&scope.child_session_id) {
             Some(ROOT) => {
                 self.counters.refused_events += 1;
@@ -32,11 +33,11 @@ impl EventProcessor {
             }
             Some(node) => {
                 let runs = self.tree.record(node).map_or(0, |record| record.runs);
-                if scope.run > runs {
+                if stated_run > runs {
                     self.fall_back(scope, event, io)?
                 } else if self
                     .run(node)
-                    .is_some_and(|run| run.counting == Counting::Uncounted || scope.run == runs)
+                    .is_some_and(|run| run.counting == Counting::Uncounted || stated_run == runs)
                 {
                     node
                 } else {
@@ -65,16 +66,16 @@ impl EventProcessor {
 
     /// Announces a run that nobody announced, from what its first event says of it.
     fn fall_back(&mut self, scope: &ChildScope, event: &Event, io: &mut Io<'_>) -> Option<usize> {
+        let run = scope.run.max(1);
         let refused_run = self.tree.index_of(&scope.child_session_id).and_then(|node| self.nodes.get(node));
         if self.refused.contains(&scope.child_session_id)
-            || refused_run.is_some_and(|node| node.refused_run >= scope.run)
+            || refused_run.is_some_and(|node| node.refused_run >= run)
         {
             self.counters.refused_events += 1;
             return None;
         }
         let description = format!("Run {} task", scope.source_name);
         let spawn = SpawnSessionStart::new(scope, SpawnMechanism::Manual, description);
-        let run = scope.run.max(1);
         // The event is the child's and says so in its metadata; the spawn is the parent's.
         let metadata = without_subagent(&event.metadata);
         let at = io.at;

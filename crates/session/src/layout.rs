@@ -1,41 +1,61 @@
 //! Where the blocks of an open reply stand.
 //!
-//! A reply is a row of model turns. Each turn is first what the model wrote, in the order in which it began, then the
-//! results of its calls, in the order of the calls. Results that begin in call order, as most do, are only appended;
-//! any other costs a shift of the blocks behind it, never of their text.
+//! A reply is a row of model turns. Each turn is first its head, what the model wrote in the order in which it began,
+//! then the results of its calls, in the order of the calls. The message's content has the heads, and those results that
+//! can be appended to it: of the last turn, once that is written, and each behind the results of all calls before its
+//! own. Any other result is kept apart until that is so, or until the reply ends. So a result costs the same whatever the
+//! order in which results come; only what is written before a prompt that came in mid-turn shifts that prompt.
 
-use std::collections::HashMap;
+use std::{collections::HashMap, mem, vec};
 
 use anabranch_proto::{BlockId, ContentBlock, ToolCallId};
 
 /// Where things are in the content of the open reply's message.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Layout {
-    blocks: HashMap<BlockId, usize>,
-    last_block: Option<(BlockId, usize)>,
+    blocks: HashMap<BlockId, Place>,
+    last_block: Option<(BlockId, Place)>,
     calls: Vec<Call>,
     call_numbers: HashMap<ToolCallId, usize>,
     turns: Vec<Turn>,
     /// The turn that the open model call writes.
     writing: Option<usize>,
+    /// How many results are kept apart.
+    apart: usize,
+}
+
+/// A block in the head of a turn. It stays there, wherever the turn goes.
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    turn: usize,
+    offset: usize,
 }
 
 /// A tool call and its result.
 #[derive(Clone, Debug)]
 struct Call {
     turn: usize,
-    block: Option<usize>,
-    result: Option<usize>,
+    /// How many calls of the turn are before it.
+    ordinal: usize,
+    /// Where in the turn's head the call is. It may be in an earlier stream.
+    block: Option<Place>,
+    /// Its result, while that is not in the content.
+    apart: Option<ContentBlock>,
     /// Where in the result's output each block of data is.
     data: HashMap<BlockId, usize>,
 }
 
 /// What the model wrote in one call, and the results of the calls in it.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct Turn {
-    /// Where the next thing that the model writes goes; behind it are the results.
-    head_end: usize,
-    has_call: bool,
+    /// Where in the content its head begins.
+    start: usize,
+    /// How many blocks its head has.
+    head: usize,
+    /// How many results are in the content behind its head: those of its first calls. Its head grows no more then.
+    results: usize,
+    /// Its calls, by their numbers.
+    calls: Vec<usize>,
     has_result: bool,
 }
 
@@ -43,34 +63,36 @@ struct Turn {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Head {
     Written,
-    Call,
     Hint,
 }
 
 impl Layout {
     /// A model call begins, and a turn with it.
-    pub(crate) fn model_call_start(&mut self, content: &[ContentBlock]) {
+    pub(crate) fn model_call_start(&mut self, content: &mut Vec<ContentBlock>) {
+        self.model_call_end(content);
         self.writing = Some(self.add_turn(content));
     }
 
     /// The model call ends; its calls' results may still come.
-    pub(crate) fn model_call_end(&mut self) {
-        self.writing = None;
+    pub(crate) fn model_call_end(&mut self, content: &mut Vec<ContentBlock>) {
+        if let Some(written) = self.writing.take() {
+            self.append_results(content, written);
+        }
     }
 
     /// Places a block that is built up by events.
     pub(crate) fn add_block(&mut self, content: &mut Vec<ContentBlock>, id: &BlockId, block: ContentBlock) {
         let turn = self.turn_for(content, Head::Written);
-        let at = self.insert_head(content, turn, block);
-        self.blocks.insert(id.clone(), at);
-        self.last_block = Some((id.clone(), at));
+        let place = self.insert_head(content, turn, block);
+        self.blocks.insert(id.clone(), place);
+        self.last_block = Some((id.clone(), place));
     }
 
     /// Where an open block is.
     pub(crate) fn block(&self, id: &BlockId) -> Option<usize> {
         match &self.last_block {
-            Some((last, at)) if last == id => Some(*at),
-            Some(_) | None => self.blocks.get(id).copied(),
+            Some((last, place)) if last == id => self.index(*place),
+            Some(_) | None => self.index(*self.blocks.get(id)?),
         }
     }
 
@@ -79,7 +101,8 @@ impl Layout {
         if self.last_block.as_ref().is_some_and(|(last, _)| last == id) {
             self.last_block = None;
         }
-        self.blocks.remove(id)
+        let place = self.blocks.remove(id)?;
+        self.index(place)
     }
 
     /// Places a hint before what the model reads next.
@@ -104,50 +127,64 @@ impl Layout {
         if self.call_numbers.contains_key(id) {
             return;
         }
-        let turn = self.turn_for(content, Head::Call);
-        let at = self.insert_head(content, turn, block());
-        self.add_call_number(id, turn, Some(at));
+        let turn = self.turn_for(content, Head::Written);
+        let place = self.insert_head(content, turn, block());
+        self.add_call_number(id, turn, Some(place));
     }
 
     /// Where a call's own block is.
     pub(crate) fn call(&self, id: &ToolCallId) -> Option<usize> {
-        self.calls.get(*self.call_numbers.get(id)?)?.block
+        self.index(self.numbered(id)?.block?)
     }
 
-    /// Where a call's result is.
-    pub(crate) fn result(&self, id: &ToolCallId) -> Option<usize> {
-        self.calls.get(*self.call_numbers.get(id)?)?.result
+    /// A call's result.
+    pub(crate) fn result<'a>(
+        &'a self,
+        content: &'a [ContentBlock],
+        id: &ToolCallId,
+    ) -> Option<&'a ContentBlock> {
+        let call = self.numbered(id)?;
+        match &call.apart {
+            Some(result) => Some(result),
+            None => content.get(self.result_index(call)?),
+        }
     }
 
-    /// Places a call's result in the slot of its call. The call itself may be in an earlier stream.
+    /// A call's result.
+    pub(crate) fn result_mut<'a>(
+        &'a mut self,
+        content: &'a mut [ContentBlock],
+        id: &ToolCallId,
+    ) -> Option<&'a mut ContentBlock> {
+        let number = *self.call_numbers.get(id)?;
+        let appended = self.result_index(self.calls.get(number)?);
+        match &mut self.calls.get_mut(number)?.apart {
+            Some(result) => Some(result),
+            None => content.get_mut(appended?),
+        }
+    }
+
+    /// Places a call's result, its first, in the slot of its call. The call itself may be in an earlier stream.
     pub(crate) fn add_result(
         &mut self,
         content: &mut Vec<ContentBlock>,
         id: &ToolCallId,
-        block: ContentBlock,
-    ) -> usize {
+        result: ContentBlock,
+    ) {
         let number = if let Some(&number) = self.call_numbers.get(id) {
             number
         } else {
             let turn = self.turns.len().checked_sub(1).unwrap_or_else(|| self.add_turn(content));
             self.add_call_number(id, turn, None)
         };
-        let turn = self.calls.get(number).map_or(0, |call| call.turn);
-        let earlier = self.calls.get(..number).unwrap_or_default().iter().rev();
-        let at = earlier
-            .take_while(|call| call.turn == turn)
-            .find_map(|call| call.result)
-            .map(|before| before + 1)
-            .or_else(|| Some(self.turns.get(turn)?.head_end))
-            .unwrap_or(content.len());
-        self.insert(content, turn, at, block);
+        let Some(call) = self.calls.get_mut(number) else { return };
+        call.apart = Some(result);
+        self.apart += 1;
+        let turn = call.turn;
         if let Some(turn) = self.turns.get_mut(turn) {
             turn.has_result = true;
         }
-        if let Some(call) = self.calls.get_mut(number) {
-            call.result = Some(at);
-        }
-        at
+        self.append_results(content, turn);
     }
 
     /// Forgets the data blocks of a result that begins anew.
@@ -163,61 +200,100 @@ impl Layout {
         call.map_or(next, |call| *call.data.entry(block.clone()).or_insert(next))
     }
 
-    fn add_call_number(&mut self, id: &ToolCallId, turn: usize, block: Option<usize>) -> usize {
+    /// Whether something is not in the content.
+    pub(crate) fn has_apart(&self) -> bool {
+        self.apart > 0
+    }
+
+    /// The content with all that was kept apart. Nothing can be placed after that.
+    pub(crate) fn finish(mut self, content: Vec<ContentBlock>) -> Vec<ContentBlock> {
+        if !self.has_apart() {
+            return content;
+        }
+        let mut whole = Vec::with_capacity(content.len() + self.apart);
+        let mut content = content.into_iter();
+        for turn in mem::take(&mut self.turns) {
+            whole.extend(content.by_ref().take(turn.head + turn.results));
+            whole.extend(self.take_apart(turn.calls.into_iter()));
+        }
+        whole.extend(content);
+        whole
+    }
+
+    fn take_apart(&mut self, calls: vec::IntoIter<usize>) -> impl Iterator<Item = ContentBlock> {
+        calls.filter_map(|number| self.calls.get_mut(number)?.apart.take())
+    }
+
+    fn numbered(&self, id: &ToolCallId) -> Option<&Call> {
+        self.calls.get(*self.call_numbers.get(id)?)
+    }
+
+    fn index(&self, Place { turn, offset }: Place) -> Option<usize> {
+        Some(self.turns.get(turn)?.start + offset)
+    }
+
+    /// Where in the content a result is, if it is there.
+    fn result_index(&self, call: &Call) -> Option<usize> {
+        let turn = self.turns.get(call.turn)?;
+        (call.ordinal < turn.results).then_some(turn.start + turn.head + call.ordinal)
+    }
+
+    /// Appends the results that can be: no turn follows, nothing is written before them, none before them is missing.
+    fn append_results(&mut self, content: &mut Vec<ContentBlock>, turn: usize) {
+        if self.writing == Some(turn) || turn + 1 != self.turns.len() {
+            return;
+        }
+        let Some(turn) = self.turns.get_mut(turn) else { return };
+        while let Some(&next) = turn.calls.get(turn.results)
+            && let Some(result) = self.calls.get_mut(next).and_then(|call| call.apart.take())
+        {
+            content.push(result);
+            turn.results += 1;
+            self.apart -= 1;
+        }
+    }
+
+    fn add_call_number(&mut self, id: &ToolCallId, turn: usize, block: Option<Place>) -> usize {
         let number = self.calls.len();
-        self.calls.push(Call { turn, block, result: None, data: HashMap::new() });
+        let mut ordinal = 0;
+        if let Some(turn) = self.turns.get_mut(turn) {
+            ordinal = turn.calls.len();
+            turn.calls.push(number);
+        }
+        self.calls.push(Call { turn, ordinal, block, apart: None, data: HashMap::new() });
         self.call_numbers.insert(id.clone(), number);
         number
     }
 
     fn add_turn(&mut self, content: &[ContentBlock]) -> usize {
-        self.turns.push(Turn { head_end: content.len(), has_call: false, has_result: false });
+        let start = content.len();
+        self.turns.push(Turn { start, head: 0, results: 0, calls: Vec::new(), has_result: false });
         self.turns.len() - 1
     }
 
     /// The turn that something new belongs to. Without an open model call a turn ends where its results begin; a hint
     /// never goes between calls and their results.
     fn turn_for(&mut self, content: &[ContentBlock], head: Head) -> usize {
-        let turn = match (self.writing, self.turns.last()) {
+        match (self.writing, self.turns.last()) {
             (Some(writing), _) => writing,
-            (None, Some(last)) if !last.has_result && (head != Head::Hint || !last.has_call) => {
+            (None, Some(last)) if !last.has_result && (head != Head::Hint || last.calls.is_empty()) => {
                 self.turns.len() - 1
             }
             (None, Some(_) | None) => self.add_turn(content),
-        };
-        if head == Head::Call
-            && let Some(turn) = self.turns.get_mut(turn)
-        {
-            turn.has_call = true;
         }
-        turn
     }
 
-    fn insert_head(&mut self, content: &mut Vec<ContentBlock>, turn: usize, block: ContentBlock) -> usize {
-        let at = self.turns.get(turn).map_or(content.len(), |turn| turn.head_end);
-        self.insert(content, turn, at, block);
-        if let Some(turn) = self.turns.get_mut(turn) {
-            turn.head_end = at + 1;
-        }
-        at
-    }
-
-    /// Inserts a block of a turn, and moves along what is known of those behind it.
-    fn insert(&mut self, content: &mut Vec<ContentBlock>, turn: usize, at: usize, block: ContentBlock) {
+    /// Adds a block to a turn's head. What is behind it is of later turns: where it has results in the content its head
+    /// grows no more.
+    fn insert_head(&mut self, content: &mut Vec<ContentBlock>, turn: usize, block: ContentBlock) -> Place {
         for later in self.turns.iter_mut().skip(turn + 1) {
-            later.head_end += 1;
+            later.start += 1;
         }
-        if at >= content.len() {
-            content.push(block);
-            return;
-        }
-        content.insert(at, block);
-        let blocks = self.blocks.values_mut().chain(self.last_block.as_mut().map(|(_, place)| place));
-        let calls = self.calls.iter_mut().flat_map(|call| call.block.iter_mut().chain(&mut call.result));
-        for place in blocks.chain(calls) {
-            if *place >= at {
-                *place += 1;
-            }
-        }
+        let Some(of) = self.turns.get_mut(turn) else { return Place { turn, offset: content.len() } };
+        debug_assert_eq!(of.results, 0, "a head grows behind results");
+        let offset = of.head;
+        of.head += 1;
+        content.insert((of.start + offset).min(content.len()), block);
+        Place { turn, offset }
     }
 }

@@ -44,6 +44,9 @@ pub struct MemoryLog {
     appended: watch::Sender<u64>,
 }
 
+/// How many different metadata are remembered, so that each is weighed once: as many children may take turns.
+const METADATA: usize = 16;
+
 #[derive(Debug, Default)]
 struct Kept {
     /// Events with consecutive numbers, and what each weighs.
@@ -51,8 +54,8 @@ struct Kept {
     bytes: usize,
     /// The numbers of the spawns that are kept, by the parent that they are stored under.
     spawns: HashMap<SessionId, VecDeque<u64>>,
-    /// The last event's metadata, which the next one mostly shares.
-    metadata: Option<Metadata>,
+    /// The last metadata that differed, the newest last: the next event mostly shares one of these.
+    metadata: Vec<Metadata>,
 }
 
 impl MemoryLog {
@@ -170,8 +173,7 @@ impl Kept {
             admitted.seq
         );
         let event = &admitted.event;
-        let weight = weight::event(event, self.metadata.as_ref());
-        self.metadata = Some(event.metadata.clone());
+        let weight = weight::event(event) + self.weigh_once(&event.metadata);
         if let EventKind::SpawnSessionStart(spawn) = &event.kind {
             self.spawns.entry(spawn.parent_session_id.clone()).or_default().push_back(admitted.seq);
         }
@@ -180,6 +182,21 @@ impl Kept {
         while self.bytes > retention && self.events.len() > 1 {
             self.forget_first();
         }
+    }
+
+    /// What metadata weighs, where it is not one of the last.
+    fn weigh_once(&mut self, metadata: &Metadata) -> usize {
+        let known = self.metadata.iter().rposition(|known| known.shares_with(metadata));
+        if let Some(from_known) = known.and_then(|known| self.metadata.get_mut(known..)) {
+            // To the end, so that what is in use is remembered. Mostly it is there.
+            from_known.rotate_left(1);
+            return 0;
+        }
+        if self.metadata.len() == METADATA {
+            self.metadata.remove(0);
+        }
+        self.metadata.push(metadata.clone());
+        weight::metadata(metadata)
     }
 
     fn forget_first(&mut self) {

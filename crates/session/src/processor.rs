@@ -11,7 +11,7 @@ use anabranch_proto::{
 use crate::{
     Counters, Ending, Limits, MessageAccumulator, SessionTree,
     hash::Seeded,
-    recent::{Fresh, Recent},
+    recent::{Fresh, Recent, Source},
     refused::Refused,
     run::{Counting, Progress, Run},
     tree::ROOT,
@@ -25,7 +25,7 @@ use crate::{
 ///
 /// What it holds, whatever is given to it:
 /// - A child's run is announced by one spawn before its first event, and every run begins with a prompt.
-/// - Nothing enters twice, nothing of a run enters behind its `STREAM_COMPLETE`, and there is exactly one of these.
+/// - Nothing enters twice: an event is known by its id and the run whose it is. Nothing of a run enters behind its `STREAM_COMPLETE`, and there is exactly one of these.
 /// - What a run has open is closed before the run is: the processor is the only one that does so.
 /// - Numbers have no gaps.
 ///
@@ -57,6 +57,8 @@ enum State {
 #[derive(Debug, Default)]
 pub(crate) struct Node {
     pub(crate) run: Option<Box<Run>>,
+    /// Whose the events in the open run's scope are, where it is a child's.
+    source: Option<Source>,
     /// The event that announced the last run.
     pub(crate) spawned_by: Option<EventId>,
     /// The last run that was refused.
@@ -100,7 +102,8 @@ impl EventProcessor {
             self.counters.late += 1;
             return;
         }
-        let Some(fresh) = self.recent.fresh(&event.id) else {
+        let (source, node) = self.source(&event.scope);
+        let Some(fresh) = self.recent.fresh(source, &event.id) else {
             self.counters.duplicates += 1;
             return;
         };
@@ -109,8 +112,16 @@ impl EventProcessor {
         } else if let EventKind::SessionUpdated(update) = &event.kind {
             self.update(&event, update, fresh, io);
         } else {
-            self.own(event, fresh, io);
+            self.own(event, node, fresh, io);
         }
+    }
+
+    /// Whose an event is, and the open run whose scope it shares.
+    fn source(&self, scope: &Scope) -> (Source, Option<usize>) {
+        let Scope::Child(scope) = scope else { return (self.recent.root(), Some(ROOT)) };
+        let shared = self.scopes.get(&address(scope)).copied();
+        let known = shared.and_then(|node| self.nodes.get(node)?.source);
+        (known.unwrap_or_else(|| self.recent.source(scope)), shared)
     }
 
     /// Closes everything: the root's run and all children, background ones too. From here on every event is late.
@@ -175,9 +186,10 @@ impl EventProcessor {
     }
 
     /// Takes an event that a session says of itself.
-    fn own(&mut self, mut event: Arc<Event>, fresh: Fresh, io: &mut Io<'_>) {
+    fn own(&mut self, mut event: Arc<Event>, shared: Option<usize>, fresh: Fresh, io: &mut Io<'_>) {
         let node = match &event.scope {
             Scope::Root => self.root_run(&event),
+            Scope::Child(_) if shared.is_some() => shared,
             Scope::Child(scope) => {
                 let Some((node, fit)) = self.locate(&Arc::clone(scope), &event, io) else { return };
                 if fit == Fit::Wrong
@@ -225,11 +237,11 @@ impl EventProcessor {
             return;
         }
         run.progress = Progress::Begun;
-        if first.is_some_and(|event| matches!(event.kind, EventKind::UserMessage(_))) {
-            return;
-        }
         if let Some(event) = first {
             run.metadata = event.metadata.clone();
+            if let EventKind::UserMessage(_) = event.kind {
+                return;
+            }
         }
         let prompt = self.tree.record(node).and_then(|record| record.metadata.get_str("prompt"));
         let content = prompt.map(|prompt| TextBlock::new(prompt).into());
@@ -296,6 +308,7 @@ impl EventProcessor {
 
     /// Opens a run and makes its scope known.
     pub(crate) fn open(&mut self, node: usize, run: Run) {
+        let source = run.scope.child().map(|scope| self.recent.source(scope));
         if let Some(scope) = run.scope.child() {
             self.scopes.insert(address(scope), node);
         }
@@ -304,6 +317,7 @@ impl EventProcessor {
         }
         if let Some(node) = self.nodes.get_mut(node) {
             node.run = Some(Box::new(run));
+            node.source = source;
         }
     }
 

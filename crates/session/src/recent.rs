@@ -1,8 +1,8 @@
 //! The ids of the last admitted events.
 
-use std::hash::BuildHasher as _;
+use std::hash::{BuildHasher as _, Hash as _, Hasher as _};
 
-use anabranch_proto::EventId;
+use anabranch_proto::{ChildScope, EventId};
 
 use crate::hash::Seeded;
 
@@ -11,23 +11,37 @@ pub(crate) const WINDOW: usize = 4_096;
 const BUCKETS: usize = 2 * WINDOW;
 const NONE: u16 = u16::MAX;
 
-/// The last [`WINDOW`] ids, in about 120 KiB whatever the number of events.
+/// The last [`WINDOW`] ids, each with whose it is, in about 152 KiB whatever the number of events.
 ///
-/// A ring of ids, and for each bucket of hashes a chain of places in the ring, the newest first. Exact: a hash only finds
-/// the chain, the id decides.
+/// Whoever counts its events instead of giving them ids of their own does so for itself, so an id is known only together
+/// with its [`Source`].
+///
+/// A ring of keys, and for each bucket of hashes a chain of places in the ring, the newest first. Exact but for sources,
+/// which are known by their hashes: a key's hash only finds the chain, the key decides.
 #[derive(Debug)]
 pub(crate) struct Recent {
     seeded: Seeded,
-    ids: Vec<EventId>,
-    /// The place that the next id takes.
+    keys: Vec<Key>,
+    /// The place that the next key takes.
     next: usize,
     newest: Box<[u16]>,
     older: Box<[u16]>,
 }
 
+/// Whose events have their ids from one hand: a run of a child, or the root. A hash with the process's seed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Source(u64);
+
+#[derive(Debug, PartialEq, Eq)]
+struct Key {
+    source: Source,
+    id: EventId,
+}
+
 /// An id that is not among the last ones, and where it is to be filed.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Fresh {
+    source: Source,
     bucket: usize,
 }
 
@@ -35,36 +49,50 @@ impl Recent {
     pub(crate) fn new() -> Self {
         Self {
             seeded: Seeded::default(),
-            ids: Vec::new(),
+            keys: Vec::new(),
             next: 0,
             newest: vec![NONE; BUCKETS].into_boxed_slice(),
             older: vec![NONE; WINDOW].into_boxed_slice(),
         }
     }
 
+    /// Whose the root's events are.
+    pub(crate) fn root(&self) -> Source {
+        Source(self.seeded.build_hasher().finish())
+    }
+
+    /// Whose the events of a child's run are.
+    pub(crate) fn source(&self, scope: &ChildScope) -> Source {
+        let mut hasher = self.seeded.build_hasher();
+        scope.child_session_id.hash(&mut hasher);
+        hasher.write_u64(u64::from(scope.run.max(1)));
+        Source(hasher.finish())
+    }
+
     /// Where an id is to be filed; none where it is among the last ones.
-    pub(crate) fn fresh(&self, id: &EventId) -> Option<Fresh> {
-        let bucket = self.bucket(id);
+    pub(crate) fn fresh(&self, source: Source, id: &EventId) -> Option<Fresh> {
+        let bucket = self.bucket(source, id);
         let mut place = self.newest.get(bucket).copied().unwrap_or(NONE);
         while place != NONE {
-            if self.ids.get(usize::from(place)) == Some(id) {
+            if self.keys.get(usize::from(place)).is_some_and(|key| key.source == source && key.id == *id) {
                 return None;
             }
             place = self.older.get(usize::from(place)).copied().unwrap_or(NONE);
         }
-        Some(Fresh { bucket })
+        Some(Fresh { source, bucket })
     }
 
     /// Files an id, and forgets the oldest where the window is full.
-    pub(crate) fn insert(&mut self, Fresh { bucket }: Fresh, id: EventId) {
+    pub(crate) fn insert(&mut self, Fresh { source, bucket }: Fresh, id: EventId) {
         // Places are below `WINDOW`, which `u16` holds.
         let place = u16::try_from(self.next).unwrap_or(NONE);
-        if let Some(oldest) = self.ids.get(self.next) {
-            self.unlink(self.bucket(oldest), place);
+        if let Some(oldest) = self.keys.get(self.next) {
+            self.unlink(self.bucket(oldest.source, &oldest.id), place);
         }
-        match self.ids.get_mut(self.next) {
-            Some(slot) => *slot = id,
-            None => self.ids.push(id),
+        let key = Key { source, id };
+        match self.keys.get_mut(self.next) {
+            Some(slot) => *slot = key,
+            None => self.keys.push(key),
         }
         if let (Some(newest), Some(older)) = (self.newest.get_mut(bucket), self.older.get_mut(self.next)) {
             *older = *newest;
@@ -90,9 +118,10 @@ impl Recent {
         }
     }
 
+    /// Both hashes are seeded, and neither waits for the other.
     #[expect(clippy::cast_possible_truncation, reason = "any bits of the hash will do")]
-    fn bucket(&self, id: &EventId) -> usize {
-        self.seeded.hash_one(id) as usize % BUCKETS
+    fn bucket(&self, Source(source): Source, id: &EventId) -> usize {
+        (self.seeded.hash_one(id) ^ source) as usize % BUCKETS
     }
 }
 
@@ -100,8 +129,14 @@ impl Recent {
 mod tests {
     use super::*;
 
+    /// One of two sources, in turns.
+    fn source(recent: &Recent, id: &EventId) -> Source {
+        let name = if id.to_string().len().is_multiple_of(2) { "a" } else { "b" };
+        recent.source(&ChildScope::new(name, "root", "sa", "name"))
+    }
+
     fn see(recent: &mut Recent, id: &EventId) -> bool {
-        let fresh = recent.fresh(id);
+        let fresh = recent.fresh(source(recent, id), id);
         if let Some(fresh) = fresh {
             recent.insert(fresh, id.clone());
         }
@@ -124,10 +159,10 @@ mod tests {
         }
         let kept = 20_000 - WINDOW as u128;
         for id in ids(kept..20_000) {
-            assert!(recent.fresh(&id).is_none(), "{id}");
+            assert!(recent.fresh(source(&recent, &id), &id).is_none(), "{id}");
         }
         for id in ids(0..kept) {
-            assert!(recent.fresh(&id).is_some(), "{id}");
+            assert!(recent.fresh(source(&recent, &id), &id).is_some(), "{id}");
         }
     }
 
@@ -149,7 +184,28 @@ mod tests {
             assert!(length < 16, "hashes are not spread");
         }
         assert_eq!(linked, WINDOW);
-        let bytes = recent.ids.capacity() * size_of::<EventId>() + (BUCKETS + WINDOW) * size_of::<u16>();
+        let bytes = recent.keys.capacity() * size_of::<Key>() + (BUCKETS + WINDOW) * size_of::<u16>();
         assert!(bytes <= 256 << 10);
+    }
+
+    #[test]
+    fn the_same_id_of_another_run_or_session_is_another() {
+        let mut recent = Recent::new();
+        let scopes = ["a", "b"].map(|name| ChildScope::new(name, "root", "sa", "name"));
+        let again = scopes[0].clone().run(2);
+        let sources = [recent.root()]
+            .into_iter()
+            .chain([&scopes[0], &scopes[1], &again].map(|scope| recent.source(scope)))
+            .collect::<Vec<_>>();
+        for source in &sources {
+            let id = EventId::new("1");
+            let fresh = recent.fresh(*source, &id).unwrap();
+            recent.insert(fresh, id);
+        }
+        for source in sources {
+            assert!(recent.fresh(source, &"1".into()).is_none());
+        }
+        let unnumbered = recent.source(&scopes[0].clone().run(0));
+        assert!(recent.fresh(unnumbered, &"1".into()).is_none());
     }
 }

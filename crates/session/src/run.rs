@@ -11,14 +11,15 @@ use crate::MessageAccumulator;
 pub(crate) struct Run {
     /// The one scope that the run's events have.
     pub(crate) scope: Scope,
-    /// The metadata that the run's last own event had.
+    /// The metadata of the run's first own event, its prompt: what is made for the run has it. Until then, or where the
+    /// prompt itself is made before anything came, what the run's spawn says.
     pub(crate) metadata: Metadata,
     pub(crate) progress: Progress,
     pub(crate) counting: Counting,
     /// The child's messages. The root's outlive its runs and are the processor's.
     pub(crate) messages: MessageAccumulator,
-    pub(crate) replies: Vec<ReplyId>,
-    pub(crate) model_calls: Vec<ReplyId>,
+    pub(crate) replies: Ordered<ReplyId, ()>,
+    pub(crate) model_calls: Ordered<ReplyId, ()>,
     pub(crate) blocks: Ordered<BlockId, OpenBlock>,
     pub(crate) calls: Ordered<ToolCallId, OpenCall>,
 }
@@ -82,8 +83,8 @@ impl Run {
             progress: Progress::Announced,
             counting,
             messages: MessageAccumulator::new(),
-            replies: Vec::new(),
-            model_calls: Vec::new(),
+            replies: Ordered::default(),
+            model_calls: Ordered::default(),
             blocks: Ordered::default(),
             calls: Ordered::default(),
         }
@@ -91,14 +92,11 @@ impl Run {
 
     /// Takes note of what one of the run's own events opens and closes.
     pub(crate) fn track(&mut self, event: &Event) {
-        if !self.metadata.shares_with(&event.metadata) {
-            self.metadata = event.metadata.clone();
-        }
         match &event.kind {
-            EventKind::ReplyStart(start) => open(&mut self.replies, &start.reply_id),
-            EventKind::ReplyEnd(end) => self.replies.retain(|reply| *reply != end.reply_id),
-            EventKind::ModelCallStart(start) => open(&mut self.model_calls, &start.reply_id),
-            EventKind::ModelCallEnd(end) => self.model_calls.retain(|reply| *reply != end.reply_id),
+            EventKind::ReplyStart(start) => self.replies.insert_once(&start.reply_id),
+            EventKind::ReplyEnd(end) => self.replies.remove(&end.reply_id),
+            EventKind::ModelCallStart(start) => self.model_calls.insert_once(&start.reply_id),
+            EventKind::ModelCallEnd(end) => self.model_calls.remove(&end.reply_id),
             EventKind::TextBlockStart(start) => {
                 self.open_block(BlockKind::Text, &start.block_id, &start.reply_id);
             }
@@ -181,12 +179,6 @@ impl Run {
     }
 }
 
-fn open(replies: &mut Vec<ReplyId>, reply: &ReplyId) {
-    if !replies.contains(reply) {
-        replies.push(reply.clone());
-    }
-}
-
 /// A map that gives its entries in the order in which they came.
 #[derive(Debug)]
 pub(crate) struct Ordered<K, V> {
@@ -206,6 +198,14 @@ impl<K: Clone + Eq + Hash, V: Clone> Ordered<K, V> {
         self.next += 1;
     }
 
+    pub(crate) fn contains(&self, key: &K) -> bool {
+        self.entries.contains_key(key)
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.entries.len()
+    }
+
     pub(crate) fn get_mut(&mut self, key: &K) -> Option<&mut V> {
         self.entries.get_mut(key).map(|(_, value)| value)
     }
@@ -219,5 +219,19 @@ impl<K: Clone + Eq + Hash, V: Clone> Ordered<K, V> {
         let mut chosen: Vec<_> = self.entries.iter().filter(|(_, (_, value))| wanted(value)).collect();
         chosen.sort_unstable_by_key(|(_, (order, _))| *order);
         chosen.into_iter().map(|(key, (_, value))| (key.clone(), value.clone())).collect()
+    }
+}
+
+impl<K: Clone + Eq + Hash> Ordered<K, ()> {
+    /// Adds a key, unless it is there.
+    pub(crate) fn insert_once(&mut self, key: &K) {
+        if !self.contains(key) {
+            self.insert(key.clone(), ());
+        }
+    }
+
+    /// The keys, in order.
+    pub(crate) fn keys(&self) -> impl Iterator<Item = K> {
+        self.select(|()| true).into_iter().map(|(key, ())| key)
     }
 }

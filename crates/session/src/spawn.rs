@@ -45,17 +45,19 @@ impl EventProcessor {
     }
 
     fn admission(&self, event: &Event, spawn: &SpawnSessionStart) -> Admission {
+        // Runs count from 1, so run 0 is the first.
+        let stated_run = spawn.run.map(|run| run.max(1));
         let child = self.tree.index_of(&spawn.child_session_id);
         let Some((node, record)) = child.and_then(|node| Some((node, self.tree.record(node)?))) else {
-            return Admission::Run(spawn.run.unwrap_or(1).max(1));
+            return Admission::Run(stated_run.unwrap_or(1));
         };
         if node == ROOT {
             return Admission::Duplicate;
         }
-        if record.announcement == Announcement::Fallback && spawn.run.is_none_or(|run| run == record.runs) {
+        if record.announcement == Announcement::Fallback && stated_run.is_none_or(|run| run == record.runs) {
             return Admission::Upgrade(node);
         }
-        match spawn.run {
+        match stated_run {
             Some(run) if run > record.runs => Admission::Run(run),
             Some(_) => Admission::Duplicate,
             None => {
@@ -83,7 +85,7 @@ impl EventProcessor {
         if let Scope::Child(scope) = &event.scope
             && scope.child_session_id == spawn.parent_session_id
             && scope.child_session_id != spawn.child_session_id
-            && self.tree.get(&scope.child_session_id).is_none_or(|parent| parent.runs < scope.run)
+            && self.tree.get(&scope.child_session_id).is_none_or(|parent| parent.runs < scope.run.max(1))
         {
             self.locate(scope, event, io);
         }

@@ -55,20 +55,25 @@ impl EventProcessor {
     ) {
         let child = self.tree.index_of(&update.child_session_id);
         let runs = child.and_then(|node| self.tree.record(node)).map_or(0, |record| record.runs);
-        let Some(node) = child.filter(|&node| node != ROOT && update.run <= runs) else {
+        // Runs count from 1, so run 0 is the first.
+        let run = update.run.max(1);
+        let Some(node) = child.filter(|&node| node != ROOT && run <= runs) else {
             self.counters.late += 1;
             return;
         };
-        if update.run == runs {
+        if run == runs {
             self.learn(node, update);
         }
         let scope = self.announcing_scope(node, io);
-        let event = if scope == event.scope {
+        let event = if scope == event.scope && run == update.run {
             Arc::clone(event)
         } else {
             self.counters.rewritten += 1;
             let mut corrected = Event::clone(event);
             corrected.scope = scope;
+            let mut update = update.clone();
+            update.run = run;
+            corrected.kind = update.into();
             Arc::new(corrected)
         };
         self.admit_announcement(event, Some(fresh), io);

@@ -33,19 +33,17 @@ const PART: usize = 192;
 /// ```
 #[must_use]
 pub fn approximate_bytes(event: &Event) -> usize {
-    self::event(event, None)
+    self::event(event) + metadata(&event.metadata)
 }
 
-/// An estimate of an event's bytes. Metadata that it shares with the event before is not its own.
-pub(crate) fn event(event: &Event, before: Option<&Metadata>) -> usize {
-    let metadata = if before.is_some_and(|before| before.shares_with(&event.metadata)) {
-        0
-    } else {
-        // Once as text and once as fields.
-        2 * written(&event.metadata)
-    };
-    let extra = event.extra.as_ref().map_or(0, |extra| fields(extra));
-    BASE + metadata + extra + kind(&event.kind)
+/// An estimate of an event's bytes without its metadata, which events share.
+pub(crate) fn event(event: &Event) -> usize {
+    BASE + event.extra.as_ref().map_or(0, |extra| fields(extra)) + kind(&event.kind)
+}
+
+/// An estimate of the bytes of metadata: once as text and once as fields.
+pub(crate) fn metadata(metadata: &Metadata) -> usize {
+    if metadata.is_empty() { 0 } else { 2 * written(metadata) }
 }
 
 fn kind(kind: &EventKind) -> usize {

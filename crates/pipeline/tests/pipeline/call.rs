@@ -378,6 +378,26 @@ fn data_is_told_piece_by_piece_and_adds_up() {
 }
 
 #[test]
+fn data_that_another_form_replaces_is_counted() {
+    use anabranch_proto::{ContentBlock, DataBlock, DataSource, event::DataPart};
+    let base64 = |data: &str| DataSource::Base64 { data: data.to_owned(), media_type: "text/plain".into() };
+    let url = |url: &str| DataSource::Url { url: url.to_owned(), media_type: "text/plain".into() };
+    let run = |sources: Vec<DataSource>| {
+        let piece = |source| Step::Chunk(ToolChunk::new(vec![DataBlock::new(source).id("d").into()]));
+        let caller = root_caller();
+        let items = run_script(sources.into_iter().map(piece), &caller);
+        let ContentBlock::Data(block) = &check_call(&items).content[0] else { panic!("{items:?}") };
+        (block.source.to_part(), caller.counters.chunks_ignored())
+    };
+    let address = || DataPart::Url("http://x".to_owned());
+    assert_eq!(run(vec![base64("aGVs"), url("http://x")]), (address(), 1));
+    assert_eq!(run(vec![url("http://x"), base64("aGVs")]), (DataPart::Base64("aGVs".to_owned()), 1));
+    // Nothing is lost: there was nothing, or it is the newer address.
+    assert_eq!(run(vec![base64(""), url("http://x")]), (address(), 0));
+    assert_eq!(run(vec![url("http://y"), url("http://x")]), (address(), 0));
+}
+
+#[test]
 fn a_tool_whose_every_event_is_dropped_does_not_hold_up_the_others() {
     let caller = root_caller();
     let end = event(

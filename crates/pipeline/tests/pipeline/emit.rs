@@ -248,3 +248,110 @@ fn somebody_who_emits_without_end_does_not_keep_the_tool_from_ending() {
     }
     assert_eq!(check_call(&items).text(), "x");
 }
+
+#[test]
+fn what_was_emitted_as_the_tool_ended_comes_and_later_it_cannot_be() {
+    let left = Left::default();
+    let tool = {
+        let left = Arc::clone(&left);
+        FunctionTool::new("a", "", move |_: Count, context: ToolContext| {
+            let left = Arc::clone(&left);
+            async move {
+                leave(&left, context.clone());
+                context.emit(custom("1")).await.unwrap();
+                Err::<(), _>("it broke")
+            }
+        })
+    };
+    let caller = root_caller();
+    let acting = Acting::new(Toolkit::new().with(tool));
+    let mut running = ExecuteToolCall::new(call("a"), Arc::clone(&caller), &acting);
+    let mut items = Vec::new();
+    for expected in ["a start", "custom 1", "a text \"it broke\""] {
+        let Poll::Ready(Some(item)) = poll(&mut running) else { panic!("no {expected}") };
+        items.push(item);
+        assert_eq!(lines(&items).last().unwrap(), expected);
+    }
+    // The tool has said its last, and nobody has looked whether it has ended.
+    let context = take(&left);
+    let cx = &mut Context::from_waker(Waker::noop());
+    for name in ["2", "3"] {
+        let mut emit = pin!(context.emit(custom(name)));
+        assert_eq!(emit.as_mut().poll(cx), Poll::Ready(Ok(())));
+    }
+    let mut send = pin!(context.send(ToolChunk::text("too late")));
+    assert_eq!(send.as_mut().poll(cx), Poll::Ready(Ok(())));
+    items.extend(drain(&mut running));
+    assert_eq!(lines(&items)[3..], ["custom 2", "custom 3", "a end error", "a response error \"it broke\""]);
+    check_call(&items);
+    assert_eq!(caller.counters.chunks_ignored(), 1);
+    let mut emit = pin!(context.emit(custom("4")));
+    assert!(matches!(emit.as_mut().poll(cx), Poll::Ready(Err(_))));
+}
+
+/// Emits when it is dropped, and notes whether it could.
+struct EmitsWhenDropped(ToolContext, Arc<Mutex<Vec<bool>>>);
+
+impl Drop for EmitsWhenDropped {
+    fn drop(&mut self) {
+        let emitted = futures::FutureExt::now_or_never(self.0.emit(custom("as it is dropped")));
+        self.1.lock().unwrap().push(matches!(emitted, Some(Ok(()))));
+    }
+}
+
+#[test]
+fn an_emit_that_says_ok_is_never_lost_when_the_call_ends() {
+    enum End {
+        Ends,
+        Panics,
+        Overflows,
+        Last,
+    }
+    for end in [End::Ends, End::Panics, End::Overflows, End::Last] {
+        let emitted = Arc::new(Mutex::new(Vec::new()));
+        let tool = {
+            let emitted = Arc::clone(&emitted);
+            StreamTool::new("a", move |context| {
+                let (guard, mut step) = (EmitsWhenDropped(context, Arc::clone(&emitted)), 0);
+                let chunk = match end {
+                    End::Overflows => ToolChunk::text("x".repeat(100)),
+                    End::Last => ToolChunk::text("x").last(),
+                    End::Ends | End::Panics => ToolChunk::text("x"),
+                };
+                let panics = matches!(end, End::Panics);
+                stream::poll_fn(move |_| {
+                    step += 1;
+                    for name in ["1", "2"] {
+                        let emit = futures::FutureExt::now_or_never(guard.0.emit(custom(name)));
+                        guard.1.lock().unwrap().push(matches!(emit, Some(Ok(()))));
+                    }
+                    assert!(step == 1 || !panics, "boom");
+                    Poll::Ready((step == 1).then(|| ToolYield::Chunk(chunk.clone())))
+                })
+            })
+        };
+        let acting = Acting::new(Toolkit::new().with(tool)).output_limit(50);
+        let items = run_call(call("a"), &root_caller(), &acting);
+        check_call(&items);
+        let came = lines(&items).iter().filter(|line| line.starts_with("custom")).count();
+        let ok = emitted.lock().unwrap().iter().filter(|ok| **ok).count();
+        assert_eq!(came, ok);
+        assert!(came >= 2);
+    }
+}
+
+#[test]
+fn events_that_were_emitted_before_the_output_was_too_much_pass() {
+    let tool = FunctionTool::new("a", "", |_: Count, context: ToolContext| async move {
+        context.send(ToolChunk::text("x".repeat(100))).await.unwrap();
+        context.emit(custom("1")).await.unwrap();
+        context.send(ToolChunk::text("y")).await.unwrap();
+        Ok::<_, String>("done")
+    });
+    let caller = root_caller();
+    let acting = Acting::new(Toolkit::new().with(tool)).output_limit(50);
+    let items = run_call(call("a"), &caller, &acting);
+    assert_eq!(check_call(&items).text(), "the output of `a` is over 50 bytes and was cut");
+    assert_eq!(lines(&items)[..2], ["a start", "custom 1"]);
+    assert_eq!(caller.counters.chunks_ignored(), 2, "what was sent, and what was returned");
+}

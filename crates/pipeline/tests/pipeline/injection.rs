@@ -21,18 +21,16 @@ use anabranch_proto::{
     },
 };
 
-use crate::support::{
-    Step, check_call, child_caller, custom, event, last, root_caller, run_script, scope, text,
-};
+use crate::support::{Step, check_call, child_caller, event, last, root_caller, run_script, scope, text};
 
 /// One event of each kind, with the caller's own reply and call, so that only the scope tells whose it is.
-fn every_kind() -> Vec<EventKind> {
+fn every_kind(parent: &str) -> Vec<EventKind> {
     let reply = || ReplyId::from("reply");
     let call = || ToolCallId::from("a");
     let block = || BlockId::from("block");
     let calls = || vec![ToolCallBlock::new("a", "a", "{}")];
     let png = || DataPart::Base64("aGk=".to_owned());
-    let child = ChildScope::new("ses_x", "ses_root", "sa_x", "worker");
+    let child = ChildScope::new("ses_y", parent, "sa_y", "worker");
     vec![
         ReplyStart::new("ses_x", reply(), "worker").into(),
         ReplyEnd::new("ses_x", reply(), FinishedReason::Interrupted).into(),
@@ -76,17 +74,28 @@ fn every_kind() -> Vec<EventKind> {
 
 #[test]
 fn every_kind_is_injected() {
-    let kinds = every_kind();
+    let kinds = every_kind("ses_x");
     let mut tags: Vec<_> = kinds.iter().map(EventKind::tag).collect();
     assert_eq!(tags.pop(), Some("A_NEW_KIND"));
     assert_eq!(tags, EventKind::TAGS);
 }
 
-/// What the tool does without the injected event: parts of all sorts, events of its own, a pause.
-fn script() -> Vec<Step> {
+/// The scope of a child of the caller.
+fn child_of(caller: &Caller) -> Scope {
+    ChildScope::new("ses_x", &caller.session_id, "sa_x", "worker").depth(caller.scope.depth() + 1).into()
+}
+
+/// What the tool does without the injected event: it announces a child, then parts of all sorts, events of its own, a
+/// pause.
+fn script(caller: &Caller) -> Vec<Step> {
+    let scope = || caller.scope.clone();
+    let child = child_of(caller);
+    let spawn = SpawnSessionStart::new(child.child().unwrap(), SpawnMechanism::Sync, "Run worker task");
+    let custom = |name: &str| event(scope(), Custom::new(name, Json::from(serde_json::Value::Null)));
     let source = DataSource::Base64 { data: "aGk=".to_owned(), media_type: "image/png".into() };
     let data = ToolChunk::new(vec![DataBlock::new(source).id("d").into()]);
     vec![
+        Step::Event(event(scope(), spawn)),
         text("one"),
         Step::Event(custom("own")),
         Step::Yield,
@@ -102,8 +111,15 @@ fn seen(steps: &[Step]) -> usize {
     steps.iter().filter(|step| !matches!(step, Step::Yield)).count()
 }
 
-fn is(item: &Executed, injected: &Arc<Event>) -> bool {
-    matches!(item, Executed::Event(event) if Arc::ptr_eq(event, injected))
+/// The injected event has an id of its own: where it is in the caller's scope a copy may pass.
+fn injected(scope: &Scope, kind: EventKind) -> Arc<Event> {
+    let mut injected = Event::clone(&event(scope.clone(), kind));
+    injected.id = "the injected".into();
+    Arc::new(injected)
+}
+
+fn is_injected(item: &Executed) -> bool {
+    matches!(item, Executed::Event(event) if event.id == "the injected".into())
 }
 
 /// Runs the script with an event at a position, once yielded and once emitted.
@@ -113,31 +129,41 @@ fn inject(
     injected: &Arc<Event>,
 ) -> [(Arc<Caller>, Vec<Executed>); 2] {
     [Step::Event(Arc::clone(injected)), Step::Emit(Arc::clone(injected))].map(|step| {
-        let mut steps = script();
-        steps.insert(position, step);
         let caller = caller();
+        let mut steps = script(&caller);
+        steps.insert(position, step);
         let items = run_script(steps, &caller);
         (caller, items)
     })
 }
 
-fn check_passes(caller: fn() -> Arc<Caller>, scope: &Scope) {
-    let without = run_script(script(), &caller());
-    check_call(&without);
-    for kind in every_kind() {
-        for position in 0..=script().len() {
-            let injected = event(scope.clone(), kind.clone());
+/// The script's items without an injected event.
+fn without(caller: fn() -> Arc<Caller>) -> Vec<Executed> {
+    let caller = caller();
+    let items = run_script(script(&caller), &caller);
+    check_call(&items);
+    items
+}
+
+fn check_passes(caller: fn() -> Arc<Caller>) {
+    let script = script(&caller());
+    let without = without(caller);
+    for kind in every_kind("ses_x") {
+        // Before it was announced, too.
+        for position in 0..=script.len() {
+            let injected = injected(&child_of(&caller()), kind.clone());
             for (caller, mut items) in inject(caller, position, &injected) {
                 let at: Vec<_> = items
                     .iter()
                     .enumerate()
-                    .filter(|(_, item)| is(item, &injected))
+                    .filter(|(_, item)| is_injected(item))
                     .map(|(at, _)| at)
                     .collect();
                 // After the start and what the tool did before.
-                let expected = 1 + seen(&script()[..position]);
+                let expected = 1 + seen(&script[..position]);
                 assert_eq!(at, [expected], "{} at {position}: {items:?}", kind.tag());
-                items.remove(expected);
+                let Executed::Event(event) = items.remove(expected) else { panic!("{items:?}") };
+                assert!(Arc::ptr_eq(&event, &injected), "copied");
                 assert_eq!(items, without, "{} at {position}", kind.tag());
                 assert_eq!(caller.counters.events_dropped(), 0);
             }
@@ -145,17 +171,18 @@ fn check_passes(caller: fn() -> Arc<Caller>, scope: &Scope) {
     }
 }
 
-fn check_is_dropped_but_for_three_kinds(caller: fn() -> Arc<Caller>) {
-    let scope = caller().scope.clone();
-    let without = run_script(script(), &caller());
+/// Checks that of a scope no event passes but for these kinds.
+fn check_is_dropped(caller: fn() -> Arc<Caller>, scope: &Scope, but_for: &[&str]) {
+    let without = without(caller);
     let mut passed = Vec::new();
-    for kind in every_kind() {
-        let injected = event(scope.clone(), kind.clone());
+    for kind in every_kind(caller().session_id.as_str()) {
+        let injected = injected(scope, kind.clone());
         let mut times = Vec::new();
-        for position in 0..=script().len() {
+        // Once the child was announced.
+        for position in 1..=script(&caller()).len() {
             for (caller, mut items) in inject(caller, position, &injected) {
                 let before = items.len();
-                items.retain(|item| !is(item, &injected));
+                items.retain(|item| !is_injected(item));
                 assert_eq!(items, without, "{} at {position}", kind.tag());
                 let passed = before - items.len();
                 assert_eq!(u64::from(passed == 0), caller.counters.events_dropped());
@@ -167,36 +194,45 @@ fn check_is_dropped_but_for_three_kinds(caller: fn() -> Arc<Caller>) {
             passed.push(kind.tag().to_owned());
         }
     }
-    assert_eq!(passed, ["CUSTOM", "SPAWN_SESSION_START", "SESSION_UPDATED"]);
+    assert_eq!(passed, but_for);
 }
+
+const REPORTS: &[&str] = &["CUSTOM", "SPAWN_SESSION_START", "SESSION_UPDATED"];
 
 #[test]
 fn a_childs_event_leaves_the_roots_own_events_identical() {
-    check_passes(root_caller, &scope("ses_x", 1));
+    check_passes(root_caller);
 }
 
 #[test]
 fn a_grandchilds_event_leaves_the_childs_own_events_identical() {
-    check_passes(child_caller, &scope("ses_x", 1));
-}
-
-#[test]
-fn an_event_of_another_run_of_the_caller_is_not_the_callers_own() {
-    check_passes(child_caller, &scope("ses_caller", 1));
-}
-
-#[test]
-fn an_event_of_the_callers_parent_is_not_the_callers_own() {
-    // Where it would be the caller's own, further up, it is looked at again.
-    check_passes(child_caller, &Scope::Root);
+    check_passes(child_caller);
 }
 
 #[test]
 fn in_the_roots_own_scope_a_tool_may_only_announce_update_and_report() {
-    check_is_dropped_but_for_three_kinds(root_caller);
+    check_is_dropped(root_caller, &Scope::Root, REPORTS);
 }
 
 #[test]
 fn in_a_childs_own_scope_a_tool_may_only_announce_update_and_report() {
-    check_is_dropped_but_for_three_kinds(child_caller);
+    check_is_dropped(child_caller, &child_caller().scope, REPORTS);
+}
+
+#[test]
+fn in_the_scope_of_another_run_of_the_caller_a_tool_may_say_nothing() {
+    check_is_dropped(child_caller, &scope("ses_caller", 1), &[]);
+}
+
+#[test]
+fn in_the_scope_of_the_callers_parent_a_tool_may_say_nothing() {
+    check_is_dropped(child_caller, &Scope::Root, &[]);
+}
+
+#[test]
+fn in_the_scope_of_a_strangers_child_a_tool_may_say_nothing() {
+    let stranger = ChildScope::new("ses_z", "ses_stranger", "sa_z", "worker");
+    check_is_dropped(root_caller, &stranger.into(), &[]);
+    let siblings = ChildScope::new("ses_z", "ses_root", "sa_z", "worker").tool_call_id(Some("b".into()));
+    check_is_dropped(root_caller, &siblings.into(), &[]);
 }

@@ -80,7 +80,8 @@ struct Expected {
     text: String,
     state: ToolResultState,
     events: Vec<Arc<Event>>,
-    /// How many of the events must come. Those after a pause after the last chunk may: nobody waits for them.
+    /// How many of the events must come. Those after a pause after the last chunk may, and those that had been emitted
+    /// when the call failed: nobody waits for more.
     due: Option<usize>,
 }
 
@@ -90,8 +91,14 @@ fn expected(steps: &[Step], limit: usize) -> Expected {
     let mut has_content = false;
     let mut bytes = 0;
     let mut is_complete = false;
+    let mut failed = false;
     for step in steps {
         let failure = match step {
+            Step::Event(event) | Step::Emit(event) => {
+                events.push(Arc::clone(event));
+                continue;
+            }
+            _ if failed => continue,
             Step::Chunk(_) | Step::Send(_) if is_complete => continue,
             Step::Chunk(chunk) | Step::Send(chunk) => {
                 bytes += chunk.content.iter().map(size).sum::<usize>();
@@ -104,10 +111,6 @@ fn expected(steps: &[Step], limit: usize) -> Expected {
                     continue;
                 }
                 format!("the output of `a` is over {limit} bytes and was cut")
-            }
-            Step::Event(event) | Step::Emit(event) => {
-                events.push(Arc::clone(event));
-                continue;
             }
             Step::Yield => {
                 if is_complete {
@@ -122,7 +125,10 @@ fn expected(steps: &[Step], limit: usize) -> Expected {
         if has_content {
             text.push('\n');
         }
-        return Expected { text: text + &failure, state: ToolResultState::Error, events, due };
+        text.push_str(&failure);
+        state = ToolResultState::Error;
+        due = due.or(Some(events.len()));
+        failed = true;
     }
     Expected { text, state, events, due }
 }

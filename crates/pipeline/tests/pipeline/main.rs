@@ -2,8 +2,10 @@
 
 mod auto_traits;
 mod call;
+mod drops;
 mod emit;
 mod function;
+mod gate;
 mod injection;
 mod laws;
 mod layers;

@@ -6,7 +6,7 @@ use anabranch_session::{Limits, Status};
 use crate::support::{Session, check};
 
 /// Everything that a run can have open, and a child in the same state.
-const EVERYTHING: &str = "prompt root go
+const EVERYTHING: &str = "prompt root go @t=1
     start root @t=1
     model root @t=1
     text root t1 @t=1
@@ -280,6 +280,151 @@ fn a_replys_end_closes_what_is_open_in_it_but_not_the_run() {
            root result_end k1 interrupted
            root reply_end r1 interrupted
            root say on"#,
+    );
+}
+
+#[test]
+fn a_replys_end_closes_the_children_that_wait_for_nothing_else() {
+    check(
+        "sync children without an open call end; manual and background ones stay",
+        "prompt root go
+         start root
+         call root k1
+         call_end root k1
+         result root k1
+         result_end root k1
+         spawn c
+         prompt c go
+         spawn c/d
+         prompt c/d go
+         spawn e call=k1
+         prompt e go
+         spawn m manual
+         prompt m go
+         spawn w async
+         prompt w go
+         say f x call=k1
+         reply_end root
+         say m on
+         say w on
+         end root",
+        r#"root prompt user "go"
+           root start r1
+           root call k1
+           root call_end k1
+           root result k1
+           root result_end k1 success
+           root spawn c#1<root@1 sync "work"
+           c#1 prompt parent "go"
+           c#1 spawn d#1<c@2 sync "work"
+           d#1<c@2 prompt parent "go"
+           root spawn e#1<root@1 sync call=k1 "work"
+           e#1 prompt parent "go"
+           root spawn m#1<root@1 manual "work"
+           m#1 prompt parent "go"
+           root spawn w#1<root@1 async_worker "work"
+           w#1 prompt parent "go"
+           root spawn f#1<root@1 manual call=k1 "Run f task"
+           f#1 prompt parent ""
+           f#1 say x
+           d#1<c@2 end failed "ended with its parent"
+           c#1 end failed "ended with its parent's reply"
+           e#1 end failed "ended with its parent's reply"
+           root reply_end r1 completed
+           m#1 say on
+           w#1 say on
+           m#1 end failed "ended with its parent"
+           f#1 end failed "ended with its parent"
+           root end completed said="""#,
+    );
+    check(
+        "a sub-agent's reply, interrupted, and a child of an open call ends before its result",
+        "prompt root go
+         spawn a async
+         prompt a go
+         start a
+         call a k1
+         call_end a k1
+         spawn a/b call=k1
+         prompt a/b go
+         spawn a/c
+         prompt a/c go
+         reply_end a interrupted",
+        r#"root prompt user "go"
+           root spawn a#1<root@1 async_worker "work"
+           a#1 prompt parent "go"
+           a#1 start r1
+           a#1 call k1
+           a#1 call_end k1
+           a#1 spawn b#1<a@2 sync call=k1 "work"
+           b#1<a@2 prompt parent "go"
+           a#1 spawn c#1<a@2 sync "work"
+           c#1<a@2 prompt parent "go"
+           c#1<a@2 end interrupted
+           b#1<a@2 end interrupted
+           a#1 result k1
+           a#1 output k1 "interrupted"
+           a#1 result_end k1 interrupted
+           a#1 reply_end r1 interrupted"#,
+    );
+    check(
+        "the end of another reply than the open one ends no child of it",
+        "prompt root go
+         start root
+         spawn c
+         prompt c go
+         reply_end root reply=r9",
+        r#"root prompt user "go"
+           root start r1
+           root spawn c#1<root@1 sync "work"
+           c#1 prompt parent "go"
+           root reply_end r9 completed"#,
+    );
+}
+
+#[test]
+fn what_is_closed_has_the_metadata_of_the_runs_prompt() {
+    check(
+        "a tool's event colours nothing",
+        "prompt root go @tenant=t
+         start root @tenant=t
+         say root progress @tool=x
+         spawn c call=k @node=n @prompt=dig
+         prompt c go @node=n
+         start c @node=n reply=r2
+         say c progress @tool=y
+         close failed",
+        r#"root prompt user "go" {"tenant":"t"}
+           root start r1 {"tenant":"t"}
+           root say progress {"tool":"x"}
+           root spawn c#1<root@1 sync call=k "work" {"node":"n","prompt":"dig"}
+           c#1 prompt parent "go" {"node":"n"}
+           c#1 start r2 {"node":"n"}
+           c#1 say progress {"tool":"y"}
+           c#1 reply_end r2 error "ended with its parent" {"node":"n"}
+           c#1 end failed "ended with its parent" said="" {"node":"n"}
+           root reply_end r1 error {"tenant":"t"}
+           root end failed said="" {"tenant":"t"}"#,
+    );
+    check(
+        "a prompt that is made has what the first event has, and what is closed has it too",
+        "start root @tenant=t
+         say root progress @tool=x
+         spawn c @node=n
+         start c @own=o reply=r2
+         say c progress @tool=y
+         close failed",
+        r#"root prompt user "" {"tenant":"t"}
+           root start r1 {"tenant":"t"}
+           root say progress {"tool":"x"}
+           root spawn c#1<root@1 sync "work" {"node":"n"}
+           c#1 prompt parent "" {"own":"o"}
+           c#1 start r2 {"own":"o"}
+           c#1 say progress {"tool":"y"}
+           c#1 reply_end r2 error "ended with its parent" {"own":"o"}
+           c#1 end failed "ended with its parent" said="" {"own":"o"}
+           root reply_end r1 error {"tenant":"t"}
+           root end failed said="" {"tenant":"t"}"#,
     );
 }
 

@@ -176,3 +176,26 @@ async fn a_reader_that_waits_is_woken_and_misses_nothing() {
     assert!(waited > 10, "the reader was never ahead");
     assert_eq!(*log.appended().borrow(), 1_000);
 }
+
+#[test]
+fn metadata_that_many_children_share_counts_once_for_each_whatever_their_order() {
+    let big = "x".repeat(1 << 20);
+    let of = |child: u64| Metadata::default().with("child", child).with("k", &*big);
+    let appended = |children: u64| {
+        // Room for each child's metadata, as text and as fields, and for the events.
+        let log = MemoryLog::with_retention((2 * 16 + 1) << 20);
+        let metadata: Vec<_> = (0..children).map(of).collect();
+        for seq in 1..=320 {
+            let metadata = metadata[usize::try_from(seq % children).unwrap()].clone();
+            let kind = TextBlockDelta::new("r", "b", "x");
+            let event = Event::new("e", Timestamp::from_unix(0, 0), Scope::Root, metadata, kind);
+            log.append(&[Admitted::new(seq, Arc::new(event))]).unwrap();
+        }
+        log
+    };
+    for children in [1, 2, 7, 16] {
+        assert_eq!(numbers(&read(&appended(children), 0, 400)).len(), 320, "{children} children");
+    }
+    // What is no longer remembered is taken for new: the bound holds.
+    assert!(matches!(read(&appended(17), 0, 400), Batch::Gap { .. }));
+}

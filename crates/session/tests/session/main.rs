@@ -4,6 +4,7 @@
 
 mod auto_traits;
 mod closing;
+mod duplicates;
 mod field_cases;
 mod log;
 mod messages;

@@ -3,8 +3,8 @@
 use std::{fmt::Write as _, fs, path::Path};
 
 use anabranch_proto::{
-    ContentBlock, DataSource, EventKind, FinishedReason, Json, Message, Role, ToolCallState, ToolResultState,
-    native,
+    ContentBlock, DataSource, Event, EventKind, FinishedReason, Json, Message, Metadata, Role, Scope,
+    Timestamp, ToolCallState, ToolResultState, event, native,
 };
 use anabranch_session::MessageAccumulator;
 
@@ -148,6 +148,18 @@ fn what_follows_a_prompt_in_mid_reply_stands_behind_it_without_a_model_call_too(
              call root k2\nmodel_end root\ntext root t\ndelta root t ok\nresult root k1\noutput root k1 one"
         )),
         "user m1: \"go\"\nassistant r1: k1() k2() k1=\"one\"/running hint \"left\" \"ok\"\n"
+    );
+}
+
+#[test]
+fn results_of_calls_in_an_earlier_stream_stand_in_the_order_in_which_they_came() {
+    assert_eq!(
+        brief(&messages(
+            "start root\nmodel root\ncall root k1\nprompt root origin=steering left\noutput root k8 eight
+             call root k2\noutput root k9 nine"
+        )),
+        "user 00000000000000000000000000:\n\
+         assistant r1: k1() k2() hint \"left\" k8=\"eight\"/running k9=\"nine\"/running\n"
     );
 }
 
@@ -385,4 +397,131 @@ fn a_captured_reply_that_was_parked_goes_on_where_it_stopped() {
     assert!(brief(&accumulated(&resumed)).contains("/denied"));
     assert!(resumed.iter().any(|line| matches!(&line.event.kind,
         EventKind::ToolResultEnd(end) if end.state == ToolResultState::Denied)));
+}
+
+/// A reply that made some calls, in one model call.
+fn with_calls(count: usize) -> MessageAccumulator {
+    let mut messages = MessageAccumulator::new();
+    apply(&mut messages, event::ReplyStart::new("root", "r1", "agent"));
+    apply(&mut messages, event::ModelCallStart::new("r1", "model"));
+    for call in 0..count {
+        apply(&mut messages, event::ToolCallStart::new("r1", format!("k{call}"), "tool"));
+    }
+    messages
+}
+
+fn apply(messages: &mut MessageAccumulator, kind: impl Into<EventKind>) {
+    let at = Timestamp::from_unix(0, 0);
+    messages.apply(&Event::new("e", at, Scope::Root, Metadata::default(), kind));
+}
+
+fn give_result(messages: &mut MessageAccumulator, call: usize) {
+    let id = format!("k{call}");
+    apply(messages, event::ToolResultStart::new("r1", &*id, "tool"));
+    apply(messages, event::ToolResultTextDelta::new("r1", &*id, call.to_string()));
+    apply(messages, event::ToolResultEnd::new("r1", &*id, ToolResultState::Success));
+}
+
+fn results(message: &Message) -> Vec<String> {
+    let result = |block: &ContentBlock| match block {
+        ContentBlock::ToolResult(result) => Some(result.output.text()),
+        _ => None,
+    };
+    message.content.iter().filter_map(result).collect()
+}
+
+/// So many that what is quadratic does not come to an end.
+const MANY: usize = 100_000;
+
+#[test]
+fn results_of_many_calls_in_any_order_cost_no_more_than_in_call_order() {
+    let orders: [Box<dyn Iterator<Item = usize>>; 2] = [
+        Box::new((0..MANY).rev()),
+        // From both ends inwards.
+        Box::new((0..MANY).map(|number| if number % 2 == 0 { number / 2 } else { MANY - 1 - number / 2 })),
+    ];
+    for order in orders {
+        let mut messages = with_calls(MANY);
+        apply(&mut messages, event::ModelCallEnd::new("r1", 1_u64, 1_u64));
+        for call in order {
+            give_result(&mut messages, call);
+        }
+        apply(&mut messages, event::TextBlockStart::new("r1", "t"));
+        let results = results(&messages.messages()[0]);
+        assert!(results.iter().eq((0..MANY).map(|call| call.to_string()).collect::<Vec<_>>().iter()));
+        assert!(matches!(messages.messages()[0].content.last(), Some(ContentBlock::Text(_))));
+    }
+}
+
+#[test]
+fn results_that_come_while_the_model_writes_or_behind_a_prompt_cost_no_more() {
+    // Each call's result right behind the call.
+    let mut messages = with_calls(0);
+    for call in 0..MANY {
+        apply(&mut messages, event::ToolCallStart::new("r1", format!("k{call}"), "tool"));
+        give_result(&mut messages, call);
+    }
+    let content = &messages.messages()[0].content;
+    assert_eq!(content.len(), 2 * MANY);
+    assert!(matches!(&content[MANY - 1], ContentBlock::ToolCall(call) if call.id.as_str() == "k99999"));
+    assert!(matches!(&content[MANY], ContentBlock::ToolResult(result) if result.id.as_str() == "k0"));
+
+    // Results in reverse, and the reply has gone on before the first of them.
+    let mut messages = with_calls(MANY);
+    let steer = event::UserMessage::new("m", Vec::new(), event::MessageOrigin::Steering);
+    apply(&mut messages, steer);
+    apply(&mut messages, event::ToolCallStart::new("r1", "last", "tool"));
+    apply(&mut messages, event::ModelCallEnd::new("r1", 1_u64, 1_u64));
+    for call in (0..MANY).rev() {
+        give_result(&mut messages, call);
+    }
+    apply(&mut messages, event::ReplyEnd::new("root", "r1", FinishedReason::Completed));
+    let content = &messages.messages()[0].content;
+    assert_eq!(results(&messages.messages()[0]).first().unwrap(), "0");
+    assert_eq!(content.len(), 2 * MANY + 2);
+    assert!(matches!(content.last(), Some(ContentBlock::Hint(_))));
+}
+
+#[test]
+fn what_comes_of_a_reply_that_ended_costs_no_look_at_each_message() {
+    let mut messages = MessageAccumulator::new();
+    for reply in 0..MANY {
+        apply(&mut messages, event::ReplyStart::new("root", format!("r{reply}"), "agent"));
+    }
+    for reply in 0..MANY {
+        apply(&mut messages, event::TextBlockDelta::new(format!("r{reply}"), "t", "late"));
+    }
+    assert_eq!(messages.messages().len(), MANY);
+
+    let mut session = Session::new();
+    session.play("prompt root go");
+    for reply in 0..20_000 {
+        session.play(&format!("start root reply=r{reply}"));
+    }
+    for reply in 0..20_000 {
+        session.play(&format!("delta root t late reply=r{reply}\nreply_end root reply=r{reply}"));
+    }
+    assert_eq!(session.processor.messages().len(), 20_001);
+}
+
+#[test]
+fn reading_in_mid_turn_shows_results_in_call_order_and_changes_nothing() {
+    let mut read = with_calls(4);
+    let mut unread = with_calls(4);
+    let mut seen = Vec::new();
+    for call in [2, 0, 3, 1] {
+        for messages in [&mut read, &mut unread] {
+            give_result(messages, call);
+        }
+        seen.push(results(&read.messages()[0]).join(""));
+        assert_eq!(read.open_message(), read.messages().last());
+        assert_eq!(read.clone().into_messages(), read.messages());
+        assert_eq!(read.messages(), unread.clone().messages());
+    }
+    assert_eq!(seen, ["2", "02", "023", "0123"]);
+    for messages in [&mut read, &mut unread] {
+        apply(messages, event::ReplyEnd::new("root", "r1", FinishedReason::Completed));
+    }
+    assert_eq!(read.completed(), unread.completed());
+    assert_eq!(results(&read.completed()[0]).join(""), "0123");
 }

@@ -13,7 +13,7 @@ use crate::support::{CountingStamp, Session, render, render_scope};
 
 /// Any line, sensible or not.
 fn line() -> impl Strategy<Value = String> {
-    let path = select(vec!["root", "root", "a", "b", "a/c", "a/c/d", "x/e", "a#2", "a/c#2", "b#3"]);
+    let path = select(vec!["root", "root", "a", "b", "a/c", "a/c/d", "x/e", "a#2", "a/c#2", "b#3", "a#0"]);
     let verb = select(vec![
         "prompt {p} go",
         "prompt {p} origin=steering on",
@@ -131,6 +131,13 @@ fn verify(admitted: &[Admitted]) -> Result<(), TestCaseError> {
                 run.things.remove(&format!("reply {}", end.reply_id));
                 let left = run.things.iter().find(|thing| thing.ends_with(&format!("in {}", end.reply_id)));
                 prop_assert_eq!(left, None, "open in the reply");
+                let other_reply = run.things.iter().any(|thing| thing.starts_with("reply "));
+                let left = children.values().find(|(parent, mechanism, call)| {
+                    *parent == name
+                        && *mechanism == SpawnMechanism::Sync
+                        && call.as_ref().is_none_or(|call| !run.calls.contains(call))
+                });
+                prop_assert!(other_reply || left.is_none(), "{:?} outlived its parent's reply", left);
             }
             EventKind::TextBlockStart(start) => {
                 run.things.retain(|thing| !thing.starts_with(&format!("block {} ", start.block_id)));
@@ -237,6 +244,21 @@ proptest! {
             messages.apply(&admitted.event);
         }
         prop_assert_eq!(messages.messages(), &*all_messages(&session.processor));
+    }
+
+    #[test]
+    fn reading_messages_changes_nothing(script in script()) {
+        let mut session = Session::new();
+        session.play(&script.join("\n"));
+        let (mut read, mut unread) = (MessageAccumulator::new(), MessageAccumulator::new());
+        for admitted in session.admitted.iter().filter(|admitted| matches!(admitted.event.scope, Scope::Root)) {
+            read.apply(&admitted.event);
+            unread.apply(&admitted.event);
+            prop_assert_eq!(read.messages(), read.clone().into_messages());
+            prop_assert_eq!(read.open_message().is_some(), read.completed().len() < read.messages().len());
+        }
+        prop_assert_eq!(read.messages(), unread.messages());
+        prop_assert_eq!(read.final_message(), unread.final_message());
     }
 
     #[test]

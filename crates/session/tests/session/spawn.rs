@@ -277,6 +277,53 @@ const CASES: &[(&str, &str, &str)] = &[
            root update c#1 "more""#,
     ),
     (
+        "run 0 is run 1: on the spawn, on the child's events, on a duplicate, on an update",
+        "prompt root hi
+         spawn c#0
+         prompt c#0 go
+         say c#0 x
+         say c y
+         spawn c
+         spawn c#0
+         update c#0 task=new
+         spawn c/d under=0
+         say c/d z
+         end c#0",
+        r#"root prompt user "hi"
+           root spawn c#1<root@1 sync "work"
+           c#1 prompt parent "go"
+           c#1 say x
+           c#1 say y
+           root update c#1 "new"
+           c#1 spawn d#1<c@2 sync "work"
+           d#1<c@2 prompt parent ""
+           d#1<c@2 say z
+           d#1<c@2 end failed "ended with its parent"
+           c#1 end completed"#,
+    ),
+    (
+        "run 0 of a child that nobody announced is run 1, and its late spawn updates it",
+        "prompt root hi
+         say c#0 x
+         say c#0 y
+         spawn c#0 task=read
+         end c#0
+         say c#0 late
+         spawn c#0
+         say c#2 on
+         say c#0 late",
+        r#"root prompt user "hi"
+           root spawn c#1<root@1 manual "Run c task"
+           c#1 prompt parent ""
+           c#1 say x
+           c#1 say y
+           root update c#1 sync "read"
+           c#1 end completed
+           root spawn c#2<root@1 manual "Run c task"
+           c#2 prompt parent ""
+           c#2 say on"#,
+    ),
+    (
         "a child that names the root as itself is nobody",
         "prompt root hi
          say x/root y
@@ -444,4 +491,11 @@ fn a_second_run_may_be_another_parents() {
     assert_eq!(tree.get(&"a".into()).unwrap().subtree_tool_calls, 0);
     assert_eq!(tree.get(&"b".into()).unwrap().status, Status::Running);
     assert_eq!(render(&session.admitted).matches("spawn b#2<d@2").count(), 1);
+}
+
+#[test]
+fn an_update_of_run_0_teaches_the_tree() {
+    let mut session = Session::new();
+    session.play("prompt root hi\nspawn c\nupdate c#0 task=new");
+    assert_eq!(session.processor.tree().get(&"c".into()).unwrap().description, "new");
 }
