@@ -11,9 +11,11 @@ use clap::{Args, Parser, Subcommand};
 
 use crate::error::Error;
 
+mod check;
 mod ci;
 mod demo;
 mod error;
+mod interop;
 mod metadata;
 mod process;
 mod tidy;
@@ -31,16 +33,21 @@ struct Cli {
 enum Command {
     /// Run the demo; everything after `demo` goes to it, `--help` included
     #[command(disable_help_flag = true)]
-    Demo(DemoArgs),
+    Demo(PassedArgs),
+    /// Check whether a stream of events is well formed; everything after `check` goes to the checker
+    #[command(disable_help_flag = true)]
+    Check(PassedArgs),
     /// Prove a change: format, lints, tests, each package and feature alone, docs, tidy, packaging
     Ci(CiArgs),
+    /// Have another project judge what we write, and read what it writes
+    Interop(InteropArgs),
     /// Check what the compiler does not: layers, licences, sources, manifests, texts, links
     Tidy,
 }
 
-/// The demo's own arguments, which it parses itself.
+/// The arguments of another program, which parses them itself.
 #[derive(Debug, Args)]
-struct DemoArgs {
+struct PassedArgs {
     #[arg(last = true)]
     args: Vec<OsString>,
 }
@@ -53,10 +60,19 @@ struct CiArgs {
     quick: bool,
 }
 
+/// Whom to ask.
+#[derive(Debug, Args)]
+struct InteropArgs {
+    #[arg(value_enum)]
+    peer: interop::Peer,
+}
+
 fn main() -> ExitCode {
     let result = match Cli::parse_from(escaped(env::args_os())).command {
         Command::Demo(demo) => demo::run(demo.args),
+        Command::Check(check) => check::run(check.args),
         Command::Ci(ci) => ci::run(if ci.quick { ci::Extent::Quick } else { ci::Extent::Full }),
+        Command::Interop(interop) => interop::run(interop.peer),
         Command::Tidy => tidy::run(),
     };
     result.unwrap_or_else(|error| {
@@ -65,10 +81,11 @@ fn main() -> ExitCode {
     })
 }
 
-/// The command line with a `--` after `demo`, so that what follows is the demo's, a `--` of its own included.
+/// The command line with a `--` after `demo` or `check`, so that what follows is that program's, a `--` of its own
+/// included.
 fn escaped(words: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
     let mut words: Vec<_> = words.into_iter().collect();
-    if words.get(1).is_some_and(|command| command == "demo") {
+    if words.get(1).is_some_and(|command| command == "demo" || command == "check") {
         words.insert(2, "--".into());
     }
     words
@@ -92,11 +109,11 @@ impl Error {
 mod tests {
     use super::*;
 
-    fn demo_args(line: &[&str]) -> Vec<OsString> {
-        let words = ["cargo xtask", "demo"].iter().chain(line).map(OsString::from);
+    fn passed_args(command: &str, line: &[&str]) -> Vec<OsString> {
+        let words = ["cargo xtask", command].into_iter().chain(line.iter().copied()).map(OsString::from);
         match Cli::try_parse_from(escaped(words)).unwrap().command {
-            Command::Demo(demo) => demo.args,
-            other @ (Command::Ci(_) | Command::Tidy) => panic!("parsed as {other:?}"),
+            Command::Demo(passed) | Command::Check(passed) => passed.args,
+            other @ (Command::Ci(_) | Command::Interop(_) | Command::Tidy) => panic!("parsed as {other:?}"),
         }
     }
 
@@ -107,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn the_demo_gets_its_arguments_untouched() {
+    fn demo_and_check_get_their_arguments_untouched() {
         for line in [
             &["--help"][..],
             &["-h"],
@@ -117,7 +134,8 @@ mod tests {
             &["--", "--help"],
             &[],
         ] {
-            assert_eq!(demo_args(line), line);
+            assert_eq!(passed_args("demo", line), line);
+            assert_eq!(passed_args("check", line), line);
         }
     }
 

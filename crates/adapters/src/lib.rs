@@ -5,6 +5,7 @@
 //! - [`encode`]: what turns an adapter into bytes, with the framing as a type.
 //! - [`intent`]: what the events mean to a frontend that shows cards; the adapters here are written over it.
 //! - `text` (feature `text`): lines for a terminal or a chat.
+//! - `agentscope` (feature `agentscope`): the events as agentscope 2 reads them.
 //! - `tool_calls` (feature `tool-calls`): a card per child and per call, as RFC-0014 gives them.
 //!
 //! It is **not** a server: it does no I/O, reads no clock, spawns nothing and knows no session but by its events.
@@ -18,6 +19,8 @@
 //! - What a name or a model's text holds cannot move a cursor, forge a line or open a card twice.
 
 mod adapter;
+#[cfg(feature = "agentscope")]
+pub mod agentscope;
 pub mod encode;
 mod error;
 pub mod intent;

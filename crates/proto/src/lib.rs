@@ -36,6 +36,9 @@
 #![warn(clippy::expect_used, clippy::indexing_slicing, clippy::panic, clippy::unwrap_used)]
 
 pub mod event;
+pub mod flat;
+pub mod grammar;
+pub mod lines;
 pub mod native;
 
 mod admitted;

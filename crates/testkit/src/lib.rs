@@ -7,12 +7,14 @@
 //! - The same calls give the same bytes: ids are counted and the clock stands still.
 //! - It panics instead of returning errors, with what was expected in the message. It is for tests alone.
 
+mod broken;
 mod normalize;
 mod script;
 mod stage;
 mod stamp;
 mod transcript;
 
+pub use broken::Broken;
 pub use normalize::Normalizer;
 pub use script::Script;
 pub use stage::{Actor, SpawnBuilder, Stage};

@@ -36,6 +36,9 @@ const DOCUMENTING: &[(&str, &str)] = &[("RUSTDOCFLAGS", "-D warnings")];
 const TESTED_ALONE: &[&str] =
     &["anabranch-proto", "anabranch-pipeline", "anabranch-session", "anabranch-adapters"];
 
+/// Projects that use the workspace's crates as those of others do.
+const OUTSIDE: &[&str] = &["examples/own-adapter/Cargo.toml"];
+
 impl Step {
     fn cargo(name: impl Into<String>, arguments: &[&str]) -> Self {
         Self::cargo_with(name, arguments, &[])
@@ -87,6 +90,10 @@ pub(crate) fn full(members: &[&Package]) -> Vec<Step> {
     steps.extend(members.iter().flat_map(|package| features_alone(package)));
     for name in TESTED_ALONE.iter().filter(|name| members.iter().any(|package| package.name == **name)) {
         steps.push(Step::cargo_with(format!("test {name}"), &["test", "-p", name, "--locked"], TESTING));
+    }
+    for manifest in OUTSIDE {
+        let arguments = ["test", "--locked", "--target-dir", "target", "--manifest-path", manifest];
+        steps.push(Step::cargo_with(format!("test {manifest}"), &arguments, TESTING));
     }
     steps.push(Step::cargo_with(
         "doc",
@@ -189,6 +196,8 @@ mod tests {
                 "cargo check -p anabranch-adapters --no-default-features --features text --locked",
                 "CI=true INSTA_UPDATE=no cargo test -p anabranch-proto --locked",
                 "CI=true INSTA_UPDATE=no cargo test -p anabranch-adapters --locked",
+                "CI=true INSTA_UPDATE=no cargo test --locked --target-dir target --manifest-path \
+                 examples/own-adapter/Cargo.toml",
                 "RUSTDOCFLAGS='-D warnings' cargo doc --workspace --no-deps --all-features --locked",
                 "cargo package --workspace --no-verify --allow-dirty --locked --exclude xtask",
             ]

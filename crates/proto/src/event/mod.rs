@@ -177,7 +177,7 @@ macro_rules! kinds {
             ) -> Result<(Self, Option<&'static [&'static str]>), object::FieldError> {
                 match tag {
                     $($tag => Ok((
-                        Self::$kind(object::read(fields)?),
+                        Self::$kind(object::read(object::only(fields, <$($payload)+ as Payload>::FIELDS))?),
                         Some(<$($payload)+ as Payload>::FIELDS),
                     )),)*
                     _ => Ok((Unknown::new(tag, object::to_fields(fields)).into(), None)),

@@ -8,10 +8,32 @@
 //!  "tool_call_id":"call_1","source_name":"n1","source_type":"agent","depth":1,
 //!  "event":{"id":"01J…","created_at":"2026-11-30T10:00:00.000001Z","metadata":{},"type":"TEXT_BLOCK_DELTA", …}}
 //! ```
+//!
+//! # RFC-0014's spelling
+//! [`Reader`] also reads events that are told apart by `event_kind`. They have neither id nor time, so they need
+//! [`Reader::new`].
+//!
+//! | `event_kind` | read as |
+//! |---|---|
+//! | `spawn_session_start` | `SPAWN_SESSION_START`; its `metadata` becomes the event's |
+//! | `subagent` | the scope of its `event`. Wrappers in wrappers are flattened to the innermost; its `depth` is at least the number of wrappers. The sub-agent is known by its session's id, the run is 1 |
+//! | `stream_complete` | `STREAM_COMPLETE`, `interrupted` where `cancelled`, else `completed`. The message's `content` becomes one text block; what it has beyond id, name and role becomes its metadata |
+//! | `run_error` | `STREAM_COMPLETE`, `failed`, with `code` as the error's type |
+//! | `custom` | `CUSTOM`, `event_type` as its name and `event_data` as its value |
+//! | any other | a kind that we do not know, kept unchanged |
+//!
+//! Parts and their deltas are of the last row: they name neither a reply nor a block, and one of them can be two of our
+//! events.
 
+mod error;
+pub(crate) mod nesting;
+pub(crate) mod object;
 pub(crate) mod payload;
-mod read;
+pub(crate) mod read;
+mod rfc;
+pub(crate) mod shared;
 mod write;
 
-pub use read::{Line, ReadError, Reader};
+pub use error::ReadError;
+pub use read::{Line, Reader};
 pub use write::{Native, to_string, write};

@@ -9,7 +9,7 @@ use serde::{
 };
 use serde_json::value::RawValue;
 
-use crate::{EventId, Fields, Json, Metadata, Timestamp};
+use crate::{EventId, Fields, Json, Metadata, Timestamp, flat::note::Note};
 
 /// The fields that every event has, and those that were read beyond its kind's.
 #[derive(Clone, Copy)]
@@ -20,6 +20,8 @@ pub(crate) struct Wrap<'a> {
     pub(crate) metadata: &'a Metadata,
     pub(crate) tag: &'a str,
     pub(crate) extra: Option<&'a Fields>,
+    /// What the flat spelling has to add so that it can be read back.
+    pub(crate) note: Option<&'a Note>,
 }
 
 impl Wrap<'_> {
@@ -42,9 +44,11 @@ impl Wrap<'_> {
             payload: &'a P,
             #[serde(flatten)]
             extra: Option<&'a Fields>,
+            #[serde(rename = "anabranch", skip_serializing_if = "Option::is_none")]
+            note: Option<&'a Note>,
         }
-        let Self { seq, id, created_at, metadata, tag, extra } = self;
-        Object { seq, id, created_at, metadata, tag, payload, extra }.serialize(serializer)
+        let Self { seq, id, created_at, metadata, tag, extra, note } = self;
+        Object { seq, id, created_at, metadata, tag, payload, extra, note }.serialize(serializer)
     }
 }
 
@@ -61,6 +65,12 @@ pub(crate) fn to_fields(pairs: Pairs<'_>) -> Fields {
         fields.push(name, Json::from_raw(value));
     }
     fields
+}
+
+/// The fields with these names. A payload with a flattened part would read the others too, and lose how they are spelt.
+pub(crate) fn only<'a>(mut pairs: Pairs<'a>, names: &[&str]) -> Pairs<'a> {
+    pairs.retain(|(name, _)| names.contains(name));
+    pairs
 }
 
 /// Reads a payload from its fields; fields that it does not have are passed over.

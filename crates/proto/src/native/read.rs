@@ -1,15 +1,12 @@
-//! Reading the native spelling.
+//! Reading the native spelling, and RFC-0014's.
 
 use std::{collections::HashMap, fmt, sync::Arc};
 
-use serde::{
-    Deserialize, Deserializer,
-    de::{MapAccess, Visitor},
-};
-use serde_json::value::RawValue;
+use super::{ReadError, object::Object, payload, rfc, shared::Shared};
+use crate::{ChildScope, Event, EventId, EventKind, Fields, Metadata, Scope, SessionId, Stamp, Timestamp};
 
-use super::payload::{self, Pairs, without_position};
-use crate::{ChildScope, Event, EventId, EventKind, Metadata, Scope, SessionId, Timestamp};
+/// How many wrappers an event may lie in; each is read again for each that it lies in.
+const MAX_WRAPPERS: u32 = 64;
 
 /// An event that was read, with its number where the line has one.
 #[derive(Clone, Debug, PartialEq)]
@@ -21,51 +18,77 @@ pub struct Line {
     pub event: Event,
 }
 
-/// A line that is no event.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum ReadError {
-    /// The text is not one JSON object.
-    #[error("not a JSON object: {0}")]
-    NotAnObject(String),
-    /// A field is missing or of the wrong type.
-    #[error("{kind}: {problem}")]
-    Field {
-        /// The event's `type`, or what it is part of.
-        kind: String,
-        /// The field and what is wrong with it.
-        problem: String,
-    },
-}
-
 /// Reads lines of one stream.
 ///
 /// Remembers the scopes that it has read, so that the events of one run share theirs. Its memory grows with the number
-/// of runs in the stream, not with its events.
-#[derive(Debug, Default)]
+/// of runs in the stream, not with its events. Equal metadata is shared too.
+///
+/// `Reader::default()` refuses an event without an id or a time. [`Reader::new`] gives it fresh ones, which events in
+/// RFC-0014's spelling need: they have neither. The [module's page](super) says how that spelling is read.
+#[derive(Default)]
 pub struct Reader {
     scopes: HashMap<(SessionId, u32), Arc<ChildScope>>,
+    /// The scopes by the text around the events of a run, which is the same for all of them.
+    wrappers: Shared<Arc<ChildScope>>,
+    metadata: Shared<Metadata>,
+    stamp: Option<Arc<dyn Stamp>>,
 }
 
 impl Reader {
+    /// A reader that gives ids and times to events that have none.
+    pub fn new(stamp: Arc<dyn Stamp>) -> Self {
+        Self { stamp: Some(stamp), ..Self::default() }
+    }
+
     /// Reads one event from one JSON object.
     ///
     /// # Errors
     /// When the text is not one JSON object, or a known kind of event has a field that is missing or of the wrong
     /// type. The reader can go on with the next line.
     pub fn read(&mut self, text: &str) -> Result<Line, ReadError> {
-        let mut object = object(text)?;
+        let mut object = Object::line(text)?;
         let seq = object.take_optional("seq", "the line")?;
-        let tag: String = object.take("type", "the line")?;
-        if tag != "SUB_AGENT" {
-            return Ok(Line { seq, event: event(object, &tag, Scope::Root)? });
+        let mut scope: Option<Arc<ChildScope>> = None;
+        let mut of = "the line";
+        for level in 0..=MAX_WRAPPERS {
+            let tag = Tag::take(&mut object, of)?;
+            let name = match &tag {
+                Tag::Native(tag) if tag == "SUB_AGENT" => "SUB_AGENT",
+                Tag::Rfc(kind) if kind == rfc::WRAPPER => rfc::WRAPPER,
+                Tag::Native(_) | Tag::Rfc(_) => {
+                    let event = self.event(object, &tag, scope.map_or(Scope::Root, Scope::Child))?;
+                    return Ok(Line { seq, event });
+                }
+            };
+            // Taken out first: what is read for the scope is not to pass over all of it.
+            let inner = object.take_raw("event").ok_or_else(|| ReadError::missing(name, "event"))?;
+            scope = Some(self.scope(&object, &tag, level)?);
+            object = Object::parse(inner.get())?;
+            of = if name == rfc::WRAPPER { "the event in subagent" } else { "the event in SUB_AGENT" };
         }
-        let inner = object.take_raw("event").ok_or_else(|| field("SUB_AGENT", "field `event`: missing"))?;
-        let scope = payload::read(object.borrowed()).map_err(|error| field("SUB_AGENT", error))?;
-        let scope = self.intern(scope);
-        let mut inner = self::object(inner.get())?;
-        let tag: String = inner.take("type", "the event in SUB_AGENT")?;
-        Ok(Line { seq, event: event(inner, &tag, Scope::Child(scope))? })
+        Err(ReadError::field(of, format_args!("wrapped more than {MAX_WRAPPERS} times")))
+    }
+
+    /// The scope that a wrapper states, in this many others.
+    fn scope(&mut self, wrapper: &Object<'_>, tag: &Tag, level: u32) -> Result<Arc<ChildScope>, ReadError> {
+        let mut wrappers = std::mem::take(&mut self.wrappers);
+        let mut text = format!("{level}\0{}\0", tag.as_str());
+        wrapper.write_to(&mut text);
+        let scope = wrappers.get_or_read(&text, || {
+            let mut scope: ChildScope = match tag {
+                Tag::Native(tag) => {
+                    payload::read(wrapper.borrowed()).map_err(|error| ReadError::field(tag, error))?
+                }
+                Tag::Rfc(_) => rfc::scope(wrapper)?,
+            };
+            if level > 0 {
+                // A wrapper in a wrapper may not know how deep it lies.
+                scope.depth = scope.depth.max(level + 1);
+            }
+            Ok(self.intern(scope))
+        });
+        self.wrappers = wrappers;
+        scope
     }
 
     fn intern(&mut self, scope: ChildScope) -> Arc<ChildScope> {
@@ -79,98 +102,85 @@ impl Reader {
             }
         }
     }
+
+    fn event(&mut self, mut object: Object<'_>, tag: &Tag, scope: Scope) -> Result<Event, ReadError> {
+        let of = tag.as_str();
+        let id = self.stamped("id", object.take_optional("id", of)?, of, |stamp| stamp.event_id())?;
+        let created_at =
+            self.stamped("created_at", object.take_optional("created_at", of)?, of, |stamp| stamp.now())?;
+        let (metadata, (kind, extra)) = match tag {
+            Tag::Native(tag) => (object.take_metadata(tag, &mut self.metadata)?, object.payload(tag)?),
+            Tag::Rfc(kind) => {
+                let child = scope.child().map(|child| &**child);
+                rfc::read(kind, object, child, self.stamp.as_deref(), &mut self.metadata)?
+            }
+        };
+        Ok(assembled(id, created_at, scope, metadata, kind, extra))
+    }
+
+    /// What was read, or a fresh one.
+    fn stamped<T>(
+        &self,
+        name: &str,
+        read: Option<T>,
+        of: &str,
+        fresh: impl FnOnce(&dyn Stamp) -> T,
+    ) -> Result<T, ReadError> {
+        match (read, &self.stamp) {
+            (Some(read), _) => Ok(read),
+            (None, Some(stamp)) => Ok(fresh(&**stamp)),
+            (None, None) => Err(ReadError::field(
+                of,
+                format_args!("field `{name}`: missing; `Reader::new` gives a fresh one to each such event"),
+            )),
+        }
+    }
 }
 
-fn event(mut object: Object<'_>, tag: &str, scope: Scope) -> Result<Event, ReadError> {
-    let id: EventId = object.take("id", tag)?;
-    let created_at: Timestamp = object.take("created_at", tag)?;
-    let metadata: Metadata = object.take_optional("metadata", tag)?.unwrap_or_default();
-    let (kind, own) = EventKind::read(tag, object.borrowed()).map_err(|error| field(tag, error))?;
+impl fmt::Debug for Reader {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Reader")
+            .field("scopes", &self.scopes)
+            .field("stamps", &self.stamp.is_some())
+            .finish_non_exhaustive()
+    }
+}
+
+pub(crate) fn assembled(
+    id: EventId,
+    created_at: Timestamp,
+    scope: Scope,
+    metadata: Metadata,
+    kind: EventKind,
+    extra: Fields,
+) -> Event {
     let mut event = Event::new(id, created_at, scope, metadata, kind);
-    if let Some(own) = own {
-        let extra: Pairs<'_> =
-            object.borrowed().into_iter().filter(|(name, _)| !own.contains(name)).collect();
-        if !extra.is_empty() {
-            event.extra = Some(Box::new(payload::to_fields(extra)));
+    if !extra.is_empty() {
+        event.extra = Some(Box::new(extra));
+    }
+    event
+}
+
+/// What an event calls itself, and in which spelling.
+enum Tag {
+    Native(String),
+    Rfc(String),
+}
+
+impl Tag {
+    fn take(object: &mut Object<'_>, of: &str) -> Result<Self, ReadError> {
+        match object.take_optional("type", of)? {
+            Some(tag) => Ok(Self::Native(tag)),
+            None => match object.take_optional("event_kind", of)? {
+                Some(kind) => Ok(Self::Rfc(kind)),
+                None => Err(ReadError::missing(of, "type")),
+            },
         }
     }
-    Ok(event)
-}
 
-fn field(kind: &str, problem: impl fmt::Display) -> ReadError {
-    ReadError::Field { kind: kind.to_owned(), problem: problem.to_string() }
-}
-
-fn object(text: &str) -> Result<Object<'_>, ReadError> {
-    serde_json::from_str(text).map_err(|error| ReadError::NotAnObject(error.to_string()))
-}
-
-/// An object whose fields are unread.
-struct Object<'a>(Vec<(Name<'a>, &'a RawValue)>);
-
-/// A key, borrowed where it has no escapes.
-struct Name<'a>(std::borrow::Cow<'a, str>);
-
-impl<'a> Object<'a> {
-    fn take_raw(&mut self, name: &str) -> Option<&'a RawValue> {
-        let at = self.0.iter().position(|(key, _)| key.0 == name)?;
-        Some(self.0.remove(at).1)
-    }
-
-    fn take<T: Deserialize<'a>>(&mut self, name: &str, of: &str) -> Result<T, ReadError> {
-        let raw = self.take_raw(name).ok_or_else(|| field(of, format_args!("field `{name}`: missing")))?;
-        parse(name, of, raw)
-    }
-
-    fn take_optional<T: Deserialize<'a>>(&mut self, name: &str, of: &str) -> Result<Option<T>, ReadError> {
-        self.take_raw(name).map(|raw| parse(name, of, raw)).transpose()
-    }
-
-    fn borrowed(&self) -> Pairs<'_> {
-        self.0.iter().map(|(name, raw)| (&*name.0, *raw)).collect()
-    }
-}
-
-fn parse<'a, T: Deserialize<'a>>(name: &str, of: &str, raw: &'a RawValue) -> Result<T, ReadError> {
-    serde_json::from_str(raw.get())
-        .map_err(|error| field(of, format_args!("field `{name}`: {}", without_position(&error.to_string()))))
-}
-
-impl<'de> Deserialize<'de> for Object<'de> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct ObjectVisitor;
-        impl<'de> Visitor<'de> for ObjectVisitor {
-            type Value = Object<'de>;
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a JSON object")
-            }
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Object<'de>, A::Error> {
-                let mut fields = Vec::with_capacity(12);
-                while let Some(entry) = map.next_entry()? {
-                    fields.push(entry);
-                }
-                Ok(Object(fields))
-            }
+    fn as_str(&self) -> &str {
+        match self {
+            Self::Native(tag) | Self::Rfc(tag) => tag,
         }
-        deserializer.deserialize_map(ObjectVisitor)
-    }
-}
-
-impl<'de> Deserialize<'de> for Name<'de> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct NameVisitor;
-        impl<'de> Visitor<'de> for NameVisitor {
-            type Value = Name<'de>;
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a key")
-            }
-            fn visit_borrowed_str<E>(self, key: &'de str) -> Result<Name<'de>, E> {
-                Ok(Name(key.into()))
-            }
-            fn visit_str<E>(self, key: &str) -> Result<Name<'de>, E> {
-                Ok(Name(key.to_owned().into()))
-            }
-        }
-        deserializer.deserialize_str(NameVisitor)
     }
 }

@@ -74,6 +74,7 @@ impl Serialize for Body<'_> {
             metadata: &self.event.metadata,
             tag: self.event.kind.tag(),
             extra: self.event.extra.as_deref(),
+            note: None,
         };
         self.event.kind.serialize(wrap, serializer)
     }

@@ -13,7 +13,7 @@ use anabranch_proto::{Event, EventKind, Outcome, Scope, ToolResultState};
 use anabranch_runtime::{Agent, Read, ScriptedModel, SpawnSubagent, Turn};
 use futures::StreamExt;
 
-use crate::support::{Nothing, events, kind, master, node, own};
+use crate::support::{Nothing, assert_well_formed, events, kind, master, node, own};
 
 /// Counts what is alive.
 #[derive(Clone, Default)]
@@ -233,6 +233,7 @@ async fn at_every_position_a_cancel_leaves_nothing_open() {
 }
 
 fn assert_nothing_is_open(events: &[Arc<Event>], position: usize) {
+    assert_well_formed(events);
     let spawned =
         kind(events, |kind| if let EventKind::SpawnSessionStart(spawn) = kind { Some(spawn) } else { None })
             .len();

@@ -13,7 +13,7 @@ use anabranch_proto::{
 use anabranch_runtime::{Agent, ScriptedModel, Spawn, Turn};
 use futures::{StreamExt, stream};
 
-use crate::support::{events, kind, of_child, outline, own};
+use crate::support::{events, events_as_they_are, kind, of_child, outline, own};
 
 /// A tool that runs these events as a child.
 struct Runs(ToolDefinition, Vec<EventKind>);
@@ -165,7 +165,7 @@ async fn what_a_child_says_at_any_position_changes_nothing_of_its_parent() {
         for position in 0..reply().len() {
             let mut kinds = reply();
             kinds.insert(position, inject());
-            let seen = events(agent(kinds).reply_stream("Go.")).await;
+            let seen = events_as_they_are(agent(kinds).reply_stream("Go.")).await;
             assert_eq!(parents(&seen), calm, "{} at {position}: {seen:#?}", inject().tag());
         }
     }

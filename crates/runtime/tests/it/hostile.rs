@@ -285,8 +285,7 @@ async fn children_whose_events_have_the_same_ids_are_both_whole() {
 
 #[tokio::test]
 async fn a_foreign_sessions_children_are_its_childs_children() {
-    let inner =
-        ChildScope::new("theirs-inner", "theirs", "sa_inner", "inner").tool_call_id(ToolCallId::new("c"));
+    let inner = ChildScope::new("theirs-inner", "theirs", "sa_inner", "inner");
     let scope = Scope::from(inner.clone());
     let mut script = a_reply("outer");
     let spawn = SpawnSessionStart::new(&inner, SpawnMechanism::Sync, "Run inner task");

@@ -3,7 +3,10 @@
 use std::sync::Arc;
 
 use anabranch_pipeline::FunctionTool;
-use anabranch_proto::{Event, EventKind, Metadata, Scope};
+use anabranch_proto::{
+    Event, EventKind, Metadata, Scope,
+    grammar::{Profile, Verifier},
+};
 use anabranch_runtime::{Agent, Read, Reply, ScriptedModel, SpawnSubagent, Turn};
 use futures::{Stream, StreamExt};
 use schemars::JsonSchema;
@@ -47,8 +50,20 @@ pub(crate) fn master_with(spawn: SpawnSubagent, calls: Vec<serde_json::Value>) -
     Agent::builder("master", model).tool(spawn).build()
 }
 
-/// All events to the end of a stream; a gap is a failure.
-pub(crate) async fn events(mut reads: impl Stream<Item = Read> + Unpin) -> Vec<Arc<Event>> {
+/// All events to the end of a stream, which is well-formed where it is whole; a gap is a failure.
+pub(crate) async fn events(reads: impl Stream<Item = Read> + Unpin) -> Vec<Arc<Event>> {
+    let events = events_as_they_are(reads).await;
+    // Those that a test has read before by hand are missing here; what begins with the root's prompt is whole.
+    let begins =
+        |event: &Arc<Event>| event.scope == Scope::Root && matches!(event.kind, EventKind::UserMessage(_));
+    if events.first().is_some_and(begins) {
+        assert_well_formed(&events);
+    }
+    events
+}
+
+/// All events to the end of a stream whose producers may be wrong; a gap is a failure.
+pub(crate) async fn events_as_they_are(mut reads: impl Stream<Item = Read> + Unpin) -> Vec<Arc<Event>> {
     let mut events = Vec::new();
     let mut seq = 0;
     while let Some(read) = reads.next().await {
@@ -66,6 +81,19 @@ pub(crate) async fn events(mut reads: impl Stream<Item = Read> + Unpin) -> Vec<A
 
 pub(crate) async fn reply_events(reply: Reply) -> Vec<Arc<Event>> {
     events(reply).await
+}
+
+/// The events obey every rule of a stream.
+pub(crate) fn assert_well_formed(events: &[Arc<Event>]) {
+    let mut verifier = Verifier::new(Profile::Native);
+    for event in events {
+        if let Err(violation) = verifier.check(event) {
+            panic!("{violation}\n{}", outline(events).join("\n"));
+        }
+    }
+    if let Err(violation) = verifier.finish() {
+        panic!("{violation}\n{}", outline(events).join("\n"));
+    }
 }
 
 /// Who did what, a line an event: `. REPLY_START`, `n1 TEXT_BLOCK_DELTA`.

@@ -1,0 +1,74 @@
+//! `cargo xtask interop`: other projects judge what we write, and we read what they write.
+
+use std::path::Path;
+use std::process::{Command, ExitCode, ExitStatus};
+use std::{fs, io};
+
+use clap::ValueEnum;
+
+use crate::error::Error;
+use crate::process;
+
+mod programs;
+mod python;
+
+use programs::Programs;
+use python::{Obstacle, Python};
+
+/// Whom to ask.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Peer {
+    /// agentscope 2.0.11, from its Python package
+    Agentscope,
+}
+
+impl Peer {
+    /// The folder of the peer's judge below `interop/`, and of its environment below the target folder.
+    fn folder(self) -> &'static str {
+        match self {
+            Self::Agentscope => "agentscope",
+        }
+    }
+}
+
+/// Sets the peer up, runs its judge and ends as it ends.
+pub(crate) fn run(peer: Peer) -> Result<ExitCode, Error> {
+    match judge(peer) {
+        Ok(status) => Ok(if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE }),
+        Err(Obstacle::Failed(error)) => Err(error),
+        Err(Obstacle::Missing(what)) => {
+            eprintln!("error: {what}");
+            Ok(ExitCode::FAILURE)
+        }
+    }
+}
+
+fn judge(peer: Peer) -> Result<ExitStatus, Obstacle> {
+    let python = Python::find()?;
+    let programs = Programs::build()?;
+    let judge = programs.workspace_root.join("interop").join(peer.folder());
+    let place = programs.target_folder.join("interop").join(peer.folder());
+    let python = python.environment(&place.join("venv"), &judge.join("requirements.txt"))?;
+    let results = place.join("results");
+    empty(&results)?;
+    let mut command = Command::new(python);
+    command.arg(judge.join("judge.py"));
+    command.arg("--demo").arg(&programs.demo).arg("--messages").arg(&programs.messages);
+    // Nothing is left in the repository, and what the demo writes is left in one place.
+    command.env("PYTHONDONTWRITEBYTECODE", "1").env("PYTHONUTF8", "1");
+    command.env("TMPDIR", &results).env("TMP", &results);
+    Ok(process::status(&mut command)?)
+}
+
+/// Makes the folder, with nothing in it.
+fn empty(folder: &Path) -> Result<(), Error> {
+    match fs::remove_dir_all(folder) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(unusable(folder, error)),
+        Ok(()) | Err(_) => {}
+    }
+    fs::create_dir_all(folder).map_err(|error| unusable(folder, error))
+}
+
+fn unusable(path: &Path, source: io::Error) -> Error {
+    Error::Read { path: path.display().to_string(), source }
+}
