@@ -3,23 +3,26 @@
 use std::{
     io::{self, Write as _},
     path::PathBuf,
-    pin::pin,
     process::ExitCode,
 };
 
+use anabranch_proto::Outcome;
 use anabranch_runtime::Read;
-use clap::{Parser, ValueEnum};
+use clap::{CommandFactory as _, Parser, ValueEnum};
 use futures::StreamExt as _;
+use tokio::runtime::Runtime;
 
 use crate::{
     output::{Look, Printer},
     plan::{Node, Pace, Plan},
-    run::Run,
+    run::{Run, StartError},
+    shown::visible,
+    stop::{self, STOPPED},
     summary::Summary,
 };
 
-/// Somebody stopped the run by Ctrl-C: 128 and the number of the signal.
-const STOPPED: u8 = 130;
+/// The command line is wrong.
+const USAGE: u8 = 2;
 
 /// How many events are shown at once, where so many are at hand.
 const BATCH: usize = 64;
@@ -35,7 +38,7 @@ struct Options {
     format: Format,
 
     /// Compare these CSV files instead of Seattle's and New York's weather
-    #[arg(long, num_args = 2, value_names = ["A.csv", "B.csv"])]
+    #[arg(long, num_args = 2, value_names = ["A.csv", "B.csv"], action = clap::ArgAction::Set)]
     input: Vec<PathBuf>,
 
     /// Write the results into this folder instead of a temporary one
@@ -64,6 +67,8 @@ enum Format {
     ToolCalls,
     /// A JSON line per event
     Native,
+    /// A JSON line per event, as agentscope 2 reads them
+    Flat,
 }
 
 /// Reads `n1=2`.
@@ -100,23 +105,66 @@ impl Options {
 pub fn main() -> ExitCode {
     let options = match Options::try_parse() {
         Ok(options) => options,
-        Err(error) => {
+        Err(error) if error.use_stderr() => {
+            let message = with_usage(&error.render().to_string());
             // Where even this cannot be written, there is nobody to tell.
-            error.print().ok();
-            return u8::try_from(error.exit_code()).map_or(ExitCode::FAILURE, ExitCode::from);
+            io::stderr().write_all(message.as_bytes()).ok();
+            return ExitCode::from(USAGE);
+        }
+        Err(answer) => {
+            answer.print().ok();
+            return ExitCode::SUCCESS;
         }
     };
-    let ended = tokio::runtime::Builder::new_multi_thread()
-        .enable_all()
-        .build()
-        .map_err(|error| format!("the runtime cannot start: {error}"))
-        .and_then(|runtime| runtime.block_on(run(&options)));
-    match ended {
-        Ok(ended) => ended.into(),
-        Err(message) => {
-            complain(&message);
-            ExitCode::FAILURE
-        }
+    let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => return Failure::new(&error).because("the runtime cannot start").told(),
+    };
+    let ended = run(&runtime, &options);
+    // A tool that waits for a disk does not keep the process.
+    runtime.shutdown_background();
+    ended.map_or_else(Failure::told, ExitCode::from)
+}
+
+/// What is wrong with a command line, with the usage; what was written there is made harmless.
+fn with_usage(message: &str) -> String {
+    let mut message = message.lines().map(|line| visible(line) + "\n").collect::<String>();
+    if !message.contains("Usage: ") {
+        let usage = format!("{}\n\n", Options::command().render_usage());
+        let at = message.find("For more information").unwrap_or(message.len());
+        message.insert_str(at, &usage);
+    }
+    message
+}
+
+/// Why there is no run, or none to see.
+#[derive(Debug)]
+struct Failure {
+    message: String,
+    code: u8,
+}
+
+impl Failure {
+    fn new(error: &dyn std::error::Error) -> Self {
+        let causes = std::iter::successors(error.source(), |error| error.source());
+        let message = causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"));
+        Self { message, code: 1 }
+    }
+
+    fn because(self, what: &str) -> Self {
+        Self { message: format!("{what}: {}", self.message), ..self }
+    }
+
+    fn told(self) -> ExitCode {
+        complain(&self.message);
+        ExitCode::from(self.code)
+    }
+}
+
+impl From<StartError> for Failure {
+    fn from(error: StartError) -> Self {
+        let code = if let StartError::Overwrites { .. } = error { USAGE } else { 1 };
+        Self { code, ..Self::new(&error) }
     }
 }
 
@@ -129,104 +177,97 @@ enum Ended {
     Failed,
     /// Somebody stopped it.
     Stopped,
-    /// Nobody reads any more.
-    Unread,
 }
 
 impl From<Ended> for ExitCode {
     fn from(ended: Ended) -> Self {
         match ended {
-            Ended::Completed | Ended::Unread => Self::SUCCESS,
+            Ended::Completed => Self::SUCCESS,
             Ended::Failed => Self::FAILURE,
             Ended::Stopped => Self::from(STOPPED),
         }
     }
 }
 
-async fn run(options: &Options) -> Result<Ended, String> {
+fn run(runtime: &Runtime, options: &Options) -> Result<Ended, Failure> {
     let look = Look::of_stdout(options.format == Format::Text);
     let pace = if look.is_terminal() { Pace::watchable() } else { Pace::default() };
-    let run = options.plan().pace(pace).start().await.map_err(|error| with_causes(&error))?;
+    let mut run = runtime.block_on(options.plan().pace(pace).start())?;
+    stop::on_ctrl_c(run.session.clone())
+        .map_err(|error| Failure::new(&error).because("Ctrl-C cannot be listened for"))?;
     let mut printer = match options.format {
         Format::Text => Printer::text(look),
         Format::ToolCalls => Printer::tool_calls(),
         Format::Native => Printer::native(),
+        Format::Flat => Printer::flat(),
     };
-    let session = run.session.clone();
-    let shown = show(run, &mut printer, options.format).await;
-    session.close().await;
-    match shown {
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(Ended::Unread),
-        Err(error) => Err(format!("the output cannot be written: {error}")),
-        Ok(ended) => Ok(ended),
-    }
+    runtime.block_on(async {
+        let shown = show(&mut run, &mut printer, options.format).await;
+        run.session.close().await;
+        shown.map_err(|error| Failure::new(&error).because("the output cannot be written"))
+    })
 }
 
-/// Shows the run until it ends. The first Ctrl-C stops the run, whose end is still shown; the second leaves at once.
-async fn show(run: Run, printer: &mut Printer, format: Format) -> io::Result<Ended> {
-    let Run { session, reply, folder } = run;
-    let mut batches = reply.ready_chunks(BATCH);
+/// Shows the run until it ends. Where nobody reads any more, the run goes on all the same: its results are written, and
+/// the exit code says how it ended.
+async fn show(run: &mut Run, printer: &mut Printer, format: Format) -> io::Result<Ended> {
+    let mut batches = run.reply.by_ref().ready_chunks(BATCH);
     let mut summary = Summary::default();
-    let mut is_stopped = false;
-    // One future until it is ready: a Ctrl-C that comes while a batch is written is not missed.
-    let mut stop = pin!(tokio::signal::ctrl_c());
-    loop {
-        let batch = tokio::select! {
-            biased;
-            Ok(()) = &mut stop => {
-                if is_stopped {
-                    break;
-                }
-                is_stopped = true;
-                session.cancel();
-                stop.set(tokio::signal::ctrl_c());
-                continue;
-            }
-            batch = batches.next() => batch,
-        };
-        let Some(batch) = batch else { break };
+    let mut is_read = true;
+    while let Some(batch) = batches.next().await {
         for read in batch {
             match read {
                 Read::Event(admitted) => {
                     summary.observe(&admitted.event);
-                    printer.event(&admitted)?;
+                    if is_read {
+                        printer.event(&admitted)?;
+                    }
                 }
                 Read::Gap { from, to } => {
                     complain(&format!("events {from} to {to} came too late to be shown"));
                 }
             }
         }
-        printer.show(&summary)?;
+        is_read = is_read && still_read(printer.show(&summary))?;
     }
-    printer.finish()?;
-    let place = format!("results in {}", folder.display());
-    match format {
-        Format::Text => printer.line(&format!("{summary}; {place}"))?,
-        Format::ToolCalls | Format::Native => complain(&place),
+    let place = match run.results() {
+        Some(folder) => format!("results in {}", visible(&folder.to_string_lossy())),
+        None => "no results were written".to_owned(),
+    };
+    if is_read && still_read(printer.finish())? {
+        match format {
+            Format::Text => still_read(printer.line(&format!("{summary}; {place}")))?,
+            Format::ToolCalls | Format::Native | Format::Flat => {
+                complain(&place);
+                true
+            }
+        };
     }
-    Ok(match (is_stopped, summary.is_success()) {
-        (true, _) => Ended::Stopped,
-        (false, true) => Ended::Completed,
-        (false, false) => Ended::Failed,
+    // What the stream says, so that the two do not contradict each other: a Ctrl-C may come too late to stop anything.
+    Ok(match summary.outcome() {
+        Some(Outcome::Interrupted) => Ended::Stopped,
+        Some(_) | None if summary.is_success() => Ended::Completed,
+        Some(_) | None => Ended::Failed,
     })
+}
+
+/// Whether somebody still reads what was written.
+fn still_read(written: io::Result<()>) -> io::Result<bool> {
+    match written {
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(false),
+        Err(error) => Err(error),
+    }
 }
 
 /// Tells on stderr what belongs to no event.
 fn complain(message: &str) {
     // Where even this cannot be written, there is nobody to tell.
-    writeln!(io::stderr(), "anabranch-demo: {message}").ok();
-}
-
-/// An error and what lies behind it.
-fn with_causes(error: &dyn std::error::Error) -> String {
-    let causes = std::iter::successors(error.source(), |error| error.source());
-    causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
+    writeln!(io::stderr(), "anabranch-demo: {}", visible(message)).ok();
 }
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory as _;
-
     use super::*;
 
     #[test]

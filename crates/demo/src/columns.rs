@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::figure::{Figure, Sum, as_number};
+use crate::{figure::Figure, sum::Sum};
 
 /// The figures of a numeric column. Where it has no number, there is a count of 0 and nothing else.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -12,10 +12,10 @@ pub(crate) struct ColumnFigures {
     pub(crate) column: String,
     /// How many of its cells hold a number.
     pub(crate) count: u64,
-    /// Their sum.
+    /// Their sum, exact to 38 digits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) sum: Option<Figure>,
-    /// Their mean.
+    /// Their mean, rounded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) mean: Option<Figure>,
     /// The smallest of them.
@@ -26,26 +26,18 @@ pub(crate) struct ColumnFigures {
     pub(crate) max: Option<Figure>,
 }
 
-impl ColumnFigures {
-    /// The mean with all its digits.
-    pub(crate) fn exact_mean(&self) -> Option<f64> {
-        let sum = self.sum.filter(|_| self.count > 0)?;
-        Some(sum.value() / as_number(self.count))
-    }
-}
-
 /// Adds up the numbers of a column, or the figures of its parts: counts and sums add, so that the mean of the whole is
 /// the means of the parts weighted by their counts; the smallest minimum and the largest maximum stay.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Tally {
     count: u64,
     sum: Sum,
-    range: Option<(f64, f64)>,
+    range: Option<(Figure, Figure)>,
 }
 
 impl Tally {
     /// Adds one number.
-    pub(crate) fn add(&mut self, number: f64) {
+    pub(crate) fn add(&mut self, number: Figure) {
         self.count += 1;
         self.sum.add(number);
         self.widen(number, number);
@@ -55,10 +47,10 @@ impl Tally {
     pub(crate) fn join(&mut self, part: &ColumnFigures) {
         self.count += part.count;
         if let Some(sum) = part.sum {
-            self.sum.add(sum.value());
+            self.sum.add(sum);
         }
         if let (Some(min), Some(max)) = (part.min, part.max) {
-            self.widen(min.value(), max.value());
+            self.widen(min, max);
         }
     }
 
@@ -68,20 +60,22 @@ impl Tally {
         let Some((min, max)) = self.range else {
             return Some(ColumnFigures { column, count: 0, sum: None, mean: None, min: None, max: None });
         };
-        let sum = Figure::exact(self.sum.value())?;
+        let sum = self.sum.value()?;
         Some(ColumnFigures {
             column,
             count: self.count,
             sum: Some(sum),
-            mean: Figure::rounded(sum.value() / as_number(self.count)),
-            min: Figure::exact(min),
-            max: Figure::exact(max),
+            mean: sum.divided_by(self.count),
+            min: Some(min),
+            max: Some(max),
         })
     }
 
-    fn widen(&mut self, low: f64, high: f64) {
+    fn widen(&mut self, low: Figure, high: Figure) {
         let (min, max) = self.range.unwrap_or((low, high));
-        self.range = Some((min.min(low), max.max(high)));
+        let min = if low.compare(min).is_lt() { low } else { min };
+        let max = if high.compare(max).is_gt() { high } else { max };
+        self.range = Some((min, max));
     }
 }
 
@@ -92,7 +86,7 @@ mod tests {
     fn tally(numbers: &[f64]) -> Tally {
         let mut tally = Tally::default();
         for number in numbers {
-            tally.add(*number);
+            tally.add(Figure::nearest(*number).unwrap());
         }
         tally
     }

@@ -18,12 +18,20 @@ pub(crate) struct Findings {
     pub(crate) columns: Vec<ColumnFigures>,
     /// The name of the file that the result was written to.
     pub(crate) written: String,
+    /// Which columns are not numeric, and why.
+    pub(crate) left_out: Option<String>,
 }
+
+/// What stands before the columns that were left out. No column's name begins with a space.
+const LEFT_OUT: &str = "  not numeric: ";
 
 impl fmt::Display for Findings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Filtered { file, rows, of, kept } = &self.filtered;
         writeln!(f, "{file}, {rows}: {kept} of {of} kept, written to {}", self.written)?;
+        if let Some(left_out) = &self.left_out {
+            writeln!(f, "{LEFT_OUT}{left_out}")?;
+        }
         f.write_str(&columns_text(&self.columns))
     }
 }
@@ -32,11 +40,19 @@ impl Findings {
     /// Reads a worker's last text.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let (first, columns) = text.split_once('\n')?;
+        let (left_out, columns) = match columns.strip_prefix(LEFT_OUT) {
+            None => (None, columns),
+            Some(rest) => {
+                let (left_out, columns) = rest.split_once('\n').unwrap_or((rest, ""));
+                (Some(left_out.to_owned()), columns)
+            }
+        };
         let (counted, written) = first.rsplit_once(" kept, written to ")?;
         Some(Self {
             filtered: parse_filtered(counted)?,
             columns: parse_columns(columns)?,
             written: written.to_owned(),
+            left_out,
         })
     }
 }
@@ -85,7 +101,7 @@ fn parse_column(line: &str) -> Option<ColumnFigures> {
         ColumnFigures { column: column.to_owned(), count, sum: None, mean: None, min: None, max: None };
     for part in parts {
         let (name, figure) = part.split_once(' ')?;
-        let figure: Figure = serde_json::from_str(figure).ok()?;
+        let figure = Figure::read(figure)?;
         let slot = match name {
             "sum" => &mut figures.sum,
             "mean" => &mut figures.mean,
@@ -109,16 +125,17 @@ mod tests {
         #[test]
         fn what_is_said_is_read_again(
             file in "[a-z,: ]{1,20}",
-            names in proptest::collection::vec("[a-z:, ]{0,8}(: count 3, sum 1)?", 0..4),
+            names in proptest::collection::vec("[a-z:,][a-z:, ]{0,8}(: count 3, sum 1)?", 0..4),
+            left_out in proptest::option::of("[a-z:, ]{1,9}"),
             numbers in proptest::collection::vec(-1e9_f64..1e9, 0..5),
         ) {
             let mut tally = Tally::default();
             for number in numbers {
-                tally.add(number);
+                tally.add(Figure::nearest(number).unwrap());
             }
             let columns = names.iter().map(|name| tally.figures(name).unwrap()).collect();
             let filtered = Filtered { file, rows: Selection::Odd, of: 7, kept: 3 };
-            let findings = Findings { filtered, columns, written: "n1-a.csv".to_owned() };
+            let findings = Findings { filtered, columns, written: "n1-a.csv".to_owned(), left_out };
             prop_assert_eq!(Findings::parse(&findings.to_string()), Some(findings));
         }
     }

@@ -3,6 +3,7 @@
 use crate::{
     columns::ColumnFigures,
     figure::Figure,
+    shown::{abridged, listed},
     tools::{Compared, Joined},
 };
 
@@ -11,10 +12,10 @@ const NONE: &str = "-";
 
 /// Columns' figures as a table, below what they are of.
 pub(crate) fn figures(of: &str, columns: &[ColumnFigures]) -> String {
-    let head = [of, "count", "mean", "min", "max"].map(str::to_owned);
+    let head = [of, "count", "sum", "mean", "min", "max"].map(str::to_owned);
     let rows = columns.iter().map(|figures| {
-        let ColumnFigures { column, count, sum: _, mean, min, max } = figures;
-        [column.clone(), count.to_string(), shown(*mean), shown(*min), shown(*max)]
+        let ColumnFigures { column, count, sum, mean, min, max } = figures;
+        [abridged(column), count.to_string(), shown(*sum), shown(*mean), shown(*min), shown(*max)]
     });
     table(&std::iter::once(head).chain(rows).collect::<Vec<_>>())
 }
@@ -34,17 +35,18 @@ pub(crate) fn comparison(compared: &Compared) -> String {
         let head = ["means compared", left, right, &format!("{right} - {left}")].map(str::to_owned);
         let rows = columns.iter().map(|column| {
             [
-                column.column.clone(),
+                abridged(&column.column),
                 shown(column.left_mean),
                 shown(column.right_mean),
-                shown(column.difference),
+                column.too_large.clone().unwrap_or_else(|| shown(column.difference)),
             ]
         });
         blocks.push(table(&std::iter::once(head).chain(rows).collect::<Vec<_>>()));
     }
     for (node, only) in [(left, only_left), (right, only_right)] {
         if !only.is_empty() {
-            blocks.push(format!("only in {node}: {}", only.join(", ")));
+            blocks
+                .push(format!("numeric only in {node}: {}", listed(only.iter().map(|name| abridged(name)))));
         }
     }
     blocks.join("\n")
@@ -54,6 +56,11 @@ fn shown(figure: Option<Figure>) -> String {
     figure.map_or_else(|| NONE.to_owned(), |figure| figure.to_string())
 }
 
+/// What a cell lacks to fill its column. Not by the formatter, which panics above a width of 65,535.
+fn gap(cell: &str, width: usize) -> String {
+    " ".repeat(width.saturating_sub(cell.chars().count()))
+}
+
 /// Lines whose cells stand below each other: the first of each to the left, the others to the right.
 fn table<const N: usize>(rows: &[[String; N]]) -> String {
     let width =
@@ -61,8 +68,8 @@ fn table<const N: usize>(rows: &[[String; N]]) -> String {
     let widths: Vec<usize> = (0..N).filter_map(width).collect();
     let lines = rows.iter().map(|row| {
         let cells = row.iter().zip(&widths).enumerate().map(|(index, (cell, width))| match index {
-            0 => format!("{cell:width$}"),
-            _ => format!("{cell:>width$}"),
+            0 => format!("{cell}{}", gap(cell, *width)),
+            _ => format!("{}{cell}", gap(cell, *width)),
         });
         cells.collect::<Vec<_>>().join("  ")
     });

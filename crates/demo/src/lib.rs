@@ -13,6 +13,8 @@
 //!
 //! # Invariants
 //! - Every figure in the report was given by a tool; agents hand each other text and nothing else.
+//! - All tools of a node read the same bytes of its file, or the node fails; no input is ever written to.
+//! - Names, cells and paths of others reach a terminal through `shown` alone.
 //! - Tools run in task and give way every few hundred rows.
 //! - A node that fails leaves the others alone, and the report says what is missing.
 
@@ -25,11 +27,14 @@ mod columns;
 mod figure;
 mod findings;
 mod layout;
-mod one_line;
 mod output;
 mod plan;
 mod report;
+mod result_files;
 mod run;
+mod shown;
+mod stop;
+mod sum;
 mod summary;
 mod table;
 mod tools;

@@ -8,7 +8,9 @@ use std::{
 };
 
 use crate::{
-    one_line::one_line,
+    result_files,
+    shown::one_line,
+    tools::Selection,
     workspace::{Source, Workspace},
 };
 
@@ -167,34 +169,55 @@ impl Plan {
         self.is_nested && node == Node::N1
     }
 
-    /// The name of the file that a node analyses: as the user gave it.
+    /// Which rows each of a node's sub-agents takes.
+    pub(crate) fn parts(&self, node: Node) -> &'static [Selection] {
+        if self.fans(node) { &[Selection::Odd, Selection::Even] } else { &[Selection::All] }
+    }
+
+    /// The name of the file that a node analyses: as the user gave it, so that one name is one file.
     pub(crate) fn file(&self, node: Node) -> String {
-        let [first, second] = match &self.inputs {
-            Some(inputs) => inputs.each_ref().map(|path| name(path)),
-            None => EMBEDDED.map(|(name, _)| name.to_owned()),
-        };
+        let [first, second] = self.files().map(|(name, _)| name);
         match node {
             Node::N1 => first,
             Node::N2 | Node::N3 => second,
         }
     }
 
+    /// A result that would be written over an input, and that input.
+    pub(crate) fn overwritten(&self, folder: &Path) -> Option<(PathBuf, PathBuf)> {
+        let names = Node::ANALYSES.into_iter().flat_map(|node| {
+            let file = self.file(node);
+            self.parts(node).iter().map(move |rows| result_files::name(node, &file, *rows))
+        });
+        names.map(|name| folder.join(name)).find_map(|result| {
+            let mut inputs = self.inputs.iter().flatten();
+            let input = inputs.find(|input| result_files::is_same(&result, input))?;
+            Some((result, input.clone()))
+        })
+    }
+
     /// The files by their names, and no folder for results yet.
     pub(crate) fn workspace(&self) -> Workspace {
-        if let Some(inputs) = &self.inputs {
-            let source = |path: &PathBuf| (name(path), Source::Path(path.clone()));
-            Workspace::new(inputs.iter().map(source))
-        } else {
-            let source =
-                |(name, text): (&str, &'static str)| (name.to_owned(), Source::Embedded(text.as_bytes()));
-            Workspace::new(EMBEDDED.map(source))
+        Workspace::new(self.files())
+    }
+
+    fn files(&self) -> [(String, Source); 2] {
+        let Some([first, second]) = &self.inputs else {
+            return EMBEDDED.map(|(name, text)| (name.to_owned(), Source::embedded(text.as_bytes())));
+        };
+        let (name_of_first, mut name_of_second) = (name(first), name(second));
+        // What is shown of two paths may be the same.
+        if first != second && name_of_first == name_of_second {
+            name_of_second.push_str(" (2)");
         }
+        [(name_of_first, Source::path(first)), (name_of_second, Source::path(second))]
     }
 }
 
 /// What agents call a file: its path as the user gave it, on one line.
 fn name(path: &Path) -> String {
-    one_line(&path.to_string_lossy())
+    let name = one_line(&path.to_string_lossy());
+    if name.is_empty() { "?".to_owned() } else { name }
 }
 
 /// The files that the demo carries; `data/README.md` says where they come from.

@@ -2,7 +2,12 @@
 
 use std::{collections::BTreeSet, fmt};
 
-use crate::{findings::Findings, layout, plan::Node};
+use crate::{
+    findings::Findings,
+    layout,
+    plan::Node,
+    shown::{shortened_path, visible},
+};
 
 /// What a call of the master came to.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,8 +42,11 @@ impl fmt::Display for Report<'_> {
         for Spawned { node, task, result } in self.0 {
             match result.as_deref().map(|text| (text, Findings::parse(text))) {
                 Ok((_, Some(findings))) => {
-                    let of = format!("{}, {}", findings.filtered.file, findings.filtered.rows);
-                    section(f, *node, &layout::figures(&of, &findings.columns))?;
+                    let of =
+                        format!("{}, {}", shortened_path(&findings.filtered.file), findings.filtered.rows);
+                    let table = layout::figures(&of, &findings.columns);
+                    let left_out = findings.left_out.map(|columns| format!("\nnot numeric: {columns}"));
+                    section(f, *node, &(table + &left_out.unwrap_or_default()))?;
                     written.push(findings.written);
                 }
                 Ok((text, None)) => section(f, *node, text)?,
@@ -61,7 +69,7 @@ impl fmt::Display for Report<'_> {
 fn section(f: &mut fmt::Formatter<'_>, node: Node, text: &str) -> fmt::Result {
     for (index, line) in text.lines().enumerate() {
         let id = if index == 0 { node.as_str() } else { "" };
-        writeln!(f, "{id:2}  {line}")?;
+        writeln!(f, "{id:2}  {}", visible(line))?;
     }
     Ok(())
 }

@@ -1,12 +1,17 @@
 //! A run of the demo.
 
-use std::{env, io, path::PathBuf, sync::Arc};
+use std::{
+    env, fs, io,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
-use anabranch_runtime::{Reply, Session, SessionEnded};
+use anabranch_runtime::{Reply, Session, SessionError};
 
 use crate::{
     agents::{Shared, master},
     plan::{Node, Plan},
+    workspace::Workspace,
 };
 
 /// A run of the demo that has begun.
@@ -19,6 +24,23 @@ pub struct Run {
     pub reply: Reply,
     /// Where the results are written.
     pub folder: PathBuf,
+    workspace: Workspace,
+    is_temporary: bool,
+}
+
+impl Run {
+    /// Where results lie, once the run has ended; nothing where none was written, and then a temporary folder is taken
+    /// away again.
+    pub(crate) fn results(&self) -> Option<&Path> {
+        if self.workspace.has_written() {
+            return Some(&self.folder);
+        }
+        if self.is_temporary {
+            // Where it cannot be taken away, an empty folder stays among the temporary ones.
+            fs::remove_dir(&self.folder).ok();
+        }
+        None
+    }
 }
 
 /// A run that could not begin.
@@ -33,16 +55,28 @@ pub enum StartError {
         /// Why not.
         source: io::Error,
     },
+    /// A result would be written over an input.
+    #[error(
+        "the result {} would be written over the input {}; choose another folder with --out",
+        result.display(),
+        input.display()
+    )]
+    Overwrites {
+        /// Where the result would be written.
+        result: PathBuf,
+        /// The input that lies there, perhaps by way of a link.
+        input: PathBuf,
+    },
     /// The session ended at once.
     #[error("the session could not be prompted")]
-    Session(#[from] SessionEnded),
+    Session(#[from] SessionError),
 }
 
 impl Plan {
     /// Begins a run.
     ///
     /// # Errors
-    /// When the folder for results cannot be made. What is wrong with an input fails its node, not the run.
+    /// When the folder for results cannot be made or a result would be written over an input. What is wrong with an input fails its node, not the run.
     ///
     /// # Panics
     /// Outside a tokio runtime.
@@ -54,10 +88,13 @@ impl Plan {
         // Named by the session, so that no two runs share it and nobody can guess it.
         let temporary = || env::temp_dir().join(format!("anabranch-demo-{}", session.id()));
         let folder = plan.folder().map_or_else(temporary, PathBuf::from);
+        if let Some((result, input)) = plan.overwritten(&folder) {
+            return Err(StartError::Overwrites { result, input });
+        }
         if let Err(source) = workspace.write_to(&folder) {
             return Err(StartError::Folder { folder, source });
         }
         let reply = session.prompt(prompt).await?;
-        Ok(Run { session, reply, folder })
+        Ok(Run { session, reply, folder, workspace, is_temporary: plan.folder().is_none() })
     }
 }

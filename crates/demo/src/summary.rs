@@ -4,7 +4,10 @@ use std::fmt;
 
 use anabranch_proto::{Event, EventKind, Outcome, Scope, SessionId};
 
-use crate::tools::{PROGRESS, Progress};
+use crate::{
+    shown::shortened,
+    tools::{PROGRESS, Progress},
+};
 
 /// What a run came to so far, by its events alone.
 #[derive(Clone, Debug, Default)]
@@ -19,7 +22,8 @@ pub(crate) struct Summary {
 #[derive(Clone, Debug)]
 pub(crate) struct Child {
     session: SessionId,
-    pub(crate) name: String,
+    /// What it is called on its lines: `n2`, a second one `n2·2`, a child of its own `n2/aggregate`.
+    pub(crate) label: String,
     /// The tool that works for it.
     pub(crate) tool: Option<String>,
     /// How many rows the tool has read.
@@ -33,7 +37,7 @@ impl Summary {
         if let EventKind::SpawnSessionStart(spawn) = &event.kind {
             self.children.push(Child {
                 session: spawn.child_session_id.clone(),
-                name: spawn.source_name.to_string(),
+                label: self.label(&spawn.parent_session_id, &spawn.source_name),
                 tool: None,
                 rows: 0,
                 outcome: None,
@@ -79,6 +83,21 @@ impl Summary {
         self.events
     }
 
+    /// How the run ended, once it has.
+    pub(crate) fn outcome(&self) -> Option<Outcome> {
+        self.root
+    }
+
+    /// A label as the text adapter gives it.
+    fn label(&self, parent: &SessionId, name: &str) -> String {
+        let name = shortened(name);
+        let parent = self.children.iter().find(|child| child.session == *parent);
+        let wanted = parent.map_or_else(|| name.clone(), |parent| format!("{}/{name}", parent.label));
+        let numbered = (2..).map(|count| format!("{wanted}·{count}"));
+        let is_free = |label: &String| self.children.iter().all(|child| child.label != *label);
+        std::iter::once(wanted.clone()).chain(numbered).find(is_free).unwrap_or_default()
+    }
+
     /// Whether every agent did its work.
     pub(crate) fn is_success(&self) -> bool {
         let children = self.children.iter().map(|child| child.outcome);
@@ -103,4 +122,34 @@ impl fmt::Display for Summary {
 
 fn count(count: u64, what: &str) -> String {
     format!("{count} {what}{}", if count == 1 { "" } else { "s" })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use anabranch_adapters::{Encode as _, encode::Plain, text::Text};
+    use anabranch_runtime::Read;
+    use futures::StreamExt as _;
+
+    use super::*;
+    use crate::plan::{Node, Plan};
+
+    #[tokio::test]
+    async fn a_sub_agent_is_called_as_on_its_lines() {
+        let mut run = Plan::new().nested().fan(Node::N2).start().await.unwrap();
+        let (mut summary, mut text, mut shown) = (Summary::default(), Plain::new(Text::new()), Vec::new());
+        while let Some(read) = run.reply.next().await {
+            let Read::Event(admitted) = read else { panic!("events were lost: {read:?}") };
+            summary.observe(&admitted.event);
+            text.event(Some(admitted.seq), &admitted.event, &mut shown).unwrap();
+        }
+        run.session.close().await;
+        std::fs::remove_dir_all(&run.folder).unwrap();
+        let labels: Vec<&str> = summary.children().iter().map(|child| &*child.label).collect();
+        assert_eq!(labels, ["n1", "n2", "n2·2", "n1/aggregate", "n3"]);
+        let shown = String::from_utf8(shown).unwrap();
+        let of_lines = shown.lines().filter_map(|line| line.split_once(" │").map(|(label, _)| label));
+        assert_eq!(of_lines.collect::<BTreeSet<_>>(), labels.into_iter().collect());
+    }
 }

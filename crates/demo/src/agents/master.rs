@@ -13,7 +13,7 @@ use super::{
 use crate::{
     plan::{Node, Plan},
     report::{Report, Spawned},
-    tools::Selection,
+    result_files,
 };
 
 /// The agent that spawns `n1` and `n2` in one turn, then `n3`, and reports what came back.
@@ -59,12 +59,10 @@ fn analyses(plan: &Plan, turn: Turn) -> Turn {
     let files = Node::ANALYSES.map(|node| plan.file(node)).join(" and ");
     let turn = say(turn, plan.thinks(), &format!("I compare {files}. The sub-agents work side by side.\n"));
     Node::ANALYSES.into_iter().fold(turn, |turn, node| {
-        let fanned = [Selection::Odd, Selection::Even];
-        let parts = if plan.fans(node) { &fanned[..] } else { &[Selection::All] };
-        parts.iter().fold(turn, |turn, rows| {
+        plan.parts(node).iter().fold(turn, |turn, rows| {
             let file = plan.file(node);
             let task = format!("Analyse {file}, {rows}.");
-            let result = result_name(node, &file, *rows);
+            let result = result_files::name(node, &file, *rows);
             let assignment = Assignment { node: node.to_string(), file, rows: *rows, result };
             spawn(turn, node, &task, &json!(assignment).to_string())
         })
@@ -74,20 +72,6 @@ fn analyses(plan: &Plan, turn: Turn) -> Turn {
 fn spawn(turn: Turn, node: Node, task: &str, context: &str) -> Turn {
     let metadata = json!({ "node_id": node.as_str(), "graph_id": GRAPH });
     turn.call("spawn_subagent", json!({ "task": task, "metadata": metadata, "context": context }))
-}
-
-/// The name of the file that a result is written to: the node's id, the input's name, and which rows.
-fn result_name(node: Node, file: &str, rows: Selection) -> String {
-    let name = file.rsplit(['/', '\\']).next().unwrap_or(file);
-    let stem = name.rsplit_once('.').map_or(name, |(stem, _)| stem);
-    let stem: String = stem
-        .chars()
-        .map(|c| if c.is_alphanumeric() || matches!(c, '-' | '_' | '.') { c } else { '_' })
-        .collect();
-    match rows {
-        Selection::All => format!("{node}-{stem}.csv"),
-        Selection::Odd | Selection::Even => format!("{node}-{stem}-{}.csv", rows.as_str()),
-    }
 }
 
 /// What the master's calls came to, in call order.

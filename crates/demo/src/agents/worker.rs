@@ -14,7 +14,12 @@ use crate::{
     columns::ColumnFigures,
     findings::{Findings, columns_text, parse_columns},
     plan::Node,
-    tools::{Aggregated, Contents, Filtered, Selection, aggregate, filter_rows, read_csv, write_result},
+    result_files,
+    shown::{abridged, listed},
+    tools::{
+        Aggregated, Contents, Filtered, Found, LeftOut, Selection, aggregate, filter_rows, read_csv,
+        write_result,
+    },
 };
 
 /// The agent for a spawn of `n1` or `n2`: it reads, filters, aggregates and writes. Where it may spawn, a sub-agent of
@@ -75,9 +80,13 @@ fn work(told: &Assignment, request: &ModelRequest) -> Result<Step, String> {
             let content = as_csv(&figures(aggregated)?).map_err(|error| error.to_string())?;
             call("write_result", &json!({ "name": result, "content": content }))
         }
-        [_, filtered, aggregated, ..] => {
-            let filtered = read::<Filtered>(filtered)?;
-            let findings = Findings { filtered, columns: figures(aggregated)?, written: result.clone() };
+        [read_csv, filtered, aggregated, ..] => {
+            let findings = Findings {
+                filtered: read::<Filtered>(filtered)?,
+                columns: figures(aggregated)?,
+                written: result.clone(),
+                left_out: left_out(&contents(read_csv)?.left_out),
+            };
             Ok(Step::Done(findings.to_string()))
         }
     }
@@ -88,6 +97,15 @@ fn help(needed: &Needed, request: &ModelRequest) -> Result<Step, String> {
         [] => call("aggregate", needed),
         [aggregated, ..] => Ok(Step::Done(columns_text(&figures(aggregated)?))),
     }
+}
+
+/// Which columns were left out, and why.
+fn left_out(columns: &[LeftOut]) -> Option<String> {
+    let text = |LeftOut { column, found }: &LeftOut| {
+        let reason = found.as_ref().map(|Found { line, cell }| format!("line {line}: `{cell}`"));
+        format!("{} ({})", abridged(column), reason.as_deref().unwrap_or("empty"))
+    };
+    (!columns.is_empty()).then(|| listed(columns.iter().map(text)))
 }
 
 /// The figures that `aggregate` gave, or that a helper reported.
@@ -101,7 +119,7 @@ fn figures(answer: &str) -> Result<Vec<ColumnFigures>, String> {
 /// The figures as the text of a CSV file.
 fn as_csv(columns: &[ColumnFigures]) -> Result<String, csv::Error> {
     let mut writer = csv::Writer::from_writer(Vec::new());
-    writer.write_record(["column", "count", "sum", "mean", "min", "max"])?;
+    writer.write_record(result_files::COLUMNS)?;
     for ColumnFigures { column, count, sum, mean, min, max } in columns {
         let figures =
             [sum, mean, min, max].map(|figure| figure.map(|figure| figure.to_string()).unwrap_or_default());

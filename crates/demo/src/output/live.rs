@@ -34,6 +34,8 @@ impl Live {
         }
         out.push_str(status);
         out.push_str(WRAP_ON);
+        // What the terminal itself shows, as `^C` for a Ctrl-C, then begins no new row, however long the status is.
+        out.push('\r');
         self.rows += 1;
         out
     }
@@ -65,29 +67,38 @@ mod tests {
 
     /// What a terminal of endless width shows.
     fn shown(written: &str) -> Vec<String> {
-        let (mut rows, mut row) = (vec![String::new()], 0);
+        let (mut rows, mut row, mut column) = (vec![Vec::new()], 0_usize, 0_usize);
         let mut rest = written;
         while let Some(c) = rest.chars().next() {
             let step = |code: &str| rest.strip_prefix(code);
             if let Some(after) = step(CLEAR) {
                 rows[row].clear();
+                column = 0;
                 rest = after;
             } else if let Some(after) = step(UP) {
                 row -= 1;
                 rest = after;
             } else if let Some(after) = step(WRAP_OFF).or_else(|| step(WRAP_ON)) {
                 rest = after;
+            } else if let Some(after) = rest.strip_prefix('\r') {
+                column = 0;
+                rest = after;
             } else {
                 if c == '\n' {
-                    row += 1;
-                    rows.resize(rows.len().max(row + 1), String::new());
+                    (row, column) = (row + 1, 0);
+                    rows.resize(rows.len().max(row + 1), Vec::new());
                 } else {
-                    rows[row].push(c);
+                    if column < rows[row].len() {
+                        rows[row][column] = c;
+                    } else {
+                        rows[row].push(c);
+                    }
+                    column += 1;
                 }
                 rest = &rest[c.len_utf8()..];
             }
         }
-        rows
+        rows.into_iter().map(String::from_iter).collect()
     }
 
     /// The same without the empty rows at its end.
@@ -111,5 +122,13 @@ mod tests {
         written += &live.draw("three", "status 4");
         written += &live.end();
         assert_eq!(trimmed(&written), ["one", "two", "three"]);
+    }
+
+    #[test]
+    fn a_ctrl_c_that_the_terminal_shows_leaves_nothing() {
+        let mut live = Live::default();
+        let written = live.draw("one\n", "   status") + "^C";
+        assert_eq!(shown(&written), ["one", "^C status"]);
+        assert_eq!(trimmed(&(written + &live.draw("two\n", "   done") + &live.end())), ["one", "two"]);
     }
 }

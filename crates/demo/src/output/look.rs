@@ -28,7 +28,9 @@ impl Look {
     }
 
     fn of(is_terminal: bool, term: Option<OsString>, no_color: Option<OsString>) -> Self {
-        if !is_terminal || term.is_some_and(|term| term == "dumb") {
+        // A terminal of Windows has no name and can do it all.
+        let is_dumb = term.map_or(cfg!(unix), |term| term == "dumb" || term.is_empty());
+        if !is_terminal || is_dumb {
             return Self::Plain;
         }
         // https://no-color.org: present and not empty, whatever its value.
@@ -68,6 +70,11 @@ mod tests {
         };
         assert_eq!(of(false, Some("xterm"), None), Look::Plain);
         assert_eq!(of(true, Some("dumb"), None), Look::Plain);
+        assert_eq!(of(true, Some(""), None), Look::Plain);
+        assert_eq!(
+            of(true, None, None),
+            if cfg!(unix) { Look::Plain } else { Look::Terminal { colours: true } }
+        );
         assert_eq!(of(true, Some("xterm"), None), Look::Terminal { colours: true });
         assert_eq!(of(true, Some("xterm"), Some("")), Look::Terminal { colours: true });
         assert_eq!(of(true, Some("xterm"), Some("1")), Look::Terminal { colours: false });

@@ -4,6 +4,7 @@ use std::io::{self, Write as _};
 
 use anabranch_adapters::{
     Encode,
+    agentscope::AgentScope,
     encode::{JsonLines, NativeLines, Plain},
     text::Text,
     tool_calls::ToolCalls,
@@ -37,6 +38,11 @@ impl Printer {
     /// A JSON line per event.
     pub(crate) fn native() -> Self {
         Self::new(NativeLines, Look::Plain)
+    }
+
+    /// A JSON line per event, as agentscope reads them.
+    pub(crate) fn flat() -> Self {
+        Self::new(JsonLines::new(AgentScope), Look::Plain)
     }
 
     fn new(encode: impl Encode + 'static, look: Look) -> Self {

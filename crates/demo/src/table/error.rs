@@ -27,6 +27,8 @@ pub(crate) enum Problem {
     Unreadable(io::Error),
     #[error("is not a regular file")]
     NotAFile,
+    #[error("changed while it was read; run again when nobody writes to it")]
+    Changed,
     #[error("the file is empty; a header was expected")]
     Empty,
     #[error("no header; every field of the first line is a number")]
@@ -37,6 +39,12 @@ pub(crate) enum Problem {
     Ragged { found: usize, expected: usize },
     #[error("field {field} is not valid UTF-8")]
     NotUtf8 { field: usize },
+    #[error("a quote is opened and never closed")]
+    UnclosedQuote,
+    #[error("text after a closing quote; within quotes, a quote is written twice")]
+    AfterQuote,
+    #[error("longer than {mebibytes} MiB; is a quote never closed?")]
+    TooLong { mebibytes: usize },
     #[error("no numeric column; `{column}` was the last that could be one, and `{cell}` is no number")]
     NoNumericColumn { column: String, cell: String },
     #[error("no numeric column; no field below the header is a number")]
@@ -47,4 +55,29 @@ pub(crate) enum Problem {
     NotNumeric { column: String, cell: String },
     #[error("the sum of column `{0}` is too large for a 64-bit number")]
     TooLarge(String),
+}
+
+impl Problem {
+    /// Whether it is one of a line, the one that was read last.
+    pub(super) fn is_of_a_line(&self) -> bool {
+        match self {
+            Self::Unknown
+            | Self::Unreadable(_)
+            | Self::NotAFile
+            | Self::Changed
+            | Self::Empty
+            | Self::NoRows
+            | Self::NoNumbers
+            | Self::TooLarge(_) => false,
+            Self::NoHeader
+            | Self::Ragged { .. }
+            | Self::NotUtf8 { .. }
+            | Self::UnclosedQuote
+            | Self::AfterQuote
+            | Self::TooLong { .. }
+            | Self::NoNumericColumn { .. }
+            | Self::NoColumn(_)
+            | Self::NotNumeric { .. } => true,
+        }
+    }
 }

@@ -1,9 +1,12 @@
 //! The names of a table's columns.
 
-use std::collections::HashSet;
+use std::{
+    collections::HashSet,
+    hash::{DefaultHasher, Hasher as _},
+};
 
 use super::{Cell, Problem};
-use crate::one_line::one_line;
+use crate::shown::one_line;
 
 /// The names of a table's columns, each once and on one line.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -18,7 +21,7 @@ impl Header {
         }
         let mut taken = HashSet::new();
         let names = fields.enumerate().map(|(index, field)| {
-            let name = one_line(field);
+            let name = bounded(one_line(field));
             let name = if name.is_empty() { format!("column {}", index + 1) } else { name };
             let numbered = (2_u32..).map(|count| format!("{name} ({count})"));
             let free = std::iter::once(name.clone()).chain(numbered).find(|name| !taken.contains(name));
@@ -42,6 +45,20 @@ impl Header {
     }
 }
 
+/// A name of at most 200 characters. Of a longer one the beginning and a hash of the whole, so that the same name in two
+/// files stays the same and others stay apart.
+fn bounded(name: String) -> String {
+    const LONGEST: usize = 200;
+    if name.chars().count() <= LONGEST {
+        return name;
+    }
+    // The same in every process: its keys are zero.
+    let mut hasher = DefaultHasher::new();
+    hasher.write(name.as_bytes());
+    let hash = format!("…{:016x}", hasher.finish());
+    name.chars().take(LONGEST - hash.chars().count()).chain(hash.chars()).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -56,5 +73,14 @@ mod tests {
     fn numbers_alone_are_no_header() {
         assert!(matches!(Header::read(["1", "2.5"].into_iter()), Err(Problem::NoHeader)));
         assert!(Header::read(["name", "1990"].into_iter()).is_ok());
+    }
+
+    #[test]
+    fn a_name_is_bounded_and_long_names_stay_apart() {
+        let (one, other) = ("x".repeat(70_000), "x".repeat(70_001));
+        let read = |fields: &[&str]| Header::read(fields.iter().copied()).unwrap().names().to_vec();
+        let names = read(&[&one, &other]);
+        assert!(names[0] != names[1] && names.iter().all(|name| name.chars().count() == 200), "{names:?}");
+        assert_eq!(read(&[&other])[0], names[1]);
     }
 }

@@ -2,9 +2,10 @@
 
 mod error;
 mod header;
-mod line;
+mod records;
 mod rows;
 
 pub(crate) use error::{Problem, TableError};
 pub(crate) use header::Header;
+pub(crate) use records::Digest;
 pub(crate) use rows::{Cell, Row, Rows};

@@ -6,10 +6,11 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     Fault, Selection, json,
-    scan::{positions, scan, shown},
+    scan::{positions, scan},
 };
 use crate::{
     columns::{ColumnFigures, Tally},
+    shown::shortened,
     table::{Cell, Problem, TableError},
     workspace::Workspace,
 };
@@ -55,7 +56,7 @@ pub(crate) fn aggregate(workspace: Workspace, fault: Fault) -> impl Tool {
 async fn figures(workspace: &Workspace, args: Args, context: &ToolContext) -> Result<Aggregated, TableError> {
     let Args { file, rows: selection, columns } = args;
     let mut rows = workspace.rows(&file)?;
-    let positions = positions(&rows, &columns)?;
+    let positions = positions(&mut rows, &columns)?;
     let mut tallies: Vec<(&String, usize, Tally)> =
         columns.iter().zip(&positions).map(|(name, position)| (name, *position, Tally::default())).collect();
     scan(context, NAME, &file, &mut rows, |row| {
@@ -67,7 +68,7 @@ async fn figures(workspace: &Workspace, args: Args, context: &ToolContext) -> Re
                 Cell::Number(number) => tally.add(number),
                 Cell::Empty => {}
                 Cell::Text => {
-                    let (column, cell) = (name.clone(), shown(row.text(*position)));
+                    let (column, cell) = (name.clone(), shortened(row.text(*position)));
                     return Err(Problem::NotNumeric { column, cell });
                 }
             }
@@ -76,7 +77,7 @@ async fn figures(workspace: &Workspace, args: Args, context: &ToolContext) -> Re
     })
     .await?;
     let columns = tallies.into_iter().map(|(name, _, tally)| {
-        tally.figures(name).ok_or_else(|| rows.error_here(Problem::TooLarge(name.clone())))
+        tally.figures(name).ok_or_else(|| rows.error(Problem::TooLarge(name.clone())))
     });
     let columns = columns.collect::<Result<_, _>>()?;
     Ok(Aggregated { file, rows: selection, columns })

@@ -45,7 +45,11 @@ pub(crate) struct ComparedColumn {
     pub(crate) left_mean: Option<Figure>,
     pub(crate) right_mean: Option<Figure>,
     /// The right mean less the left one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) difference: Option<Figure>,
+    /// Why there is no difference although both have a mean.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) too_large: Option<String>,
 }
 
 /// Compares the means of two nodes.
@@ -67,12 +71,7 @@ fn compared(left: Side, right: Side) -> Compared {
     };
     let columns = left.columns.iter().filter_map(|ours| {
         let theirs = find(&right, &ours.column)?;
-        Some(ComparedColumn {
-            column: ours.column.clone(),
-            left_mean: ours.mean,
-            right_mean: theirs.mean,
-            difference: difference(ours.exact_mean(), theirs.exact_mean()),
-        })
+        Some(ComparedColumn::new(&ours.column, ours.mean, theirs.mean))
     });
     Compared {
         columns: columns.collect(),
@@ -87,12 +86,18 @@ fn find<'a>(side: &'a Side, column: &str) -> Option<&'a ColumnFigures> {
     side.columns.iter().find(|figures| figures.column == column)
 }
 
-/// The right mean less the left one; what is below the precision of both is nothing.
-fn difference(left: Option<f64>, right: Option<f64>) -> Option<Figure> {
-    let (left, right) = (left?, right?);
-    let difference = right - left;
-    let noise = left.abs().max(right.abs()) * f64::EPSILON * 4.0;
-    Figure::rounded(if difference.abs() <= noise { 0.0 } else { difference })
+impl ComparedColumn {
+    /// The difference is that of the means as they are shown.
+    fn new(column: &str, left_mean: Option<Figure>, right_mean: Option<Figure>) -> Self {
+        let differ = left_mean.zip(right_mean).map(|(left, right)| right.minus(left));
+        Self {
+            column: column.to_owned(),
+            left_mean,
+            right_mean,
+            difference: differ.flatten(),
+            too_large: (differ == Some(None)).then(|| "too large for a 64-bit number".to_owned()),
+        }
+    }
 }
 
 #[cfg(test)]
@@ -100,9 +105,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn equal_means_do_not_differ() {
-        assert_eq!(difference(Some(0.1 + 0.2), Some(0.3)).unwrap().to_string(), "0");
-        assert_eq!(difference(Some(1.5), Some(-1.0)).unwrap().to_string(), "-2.5");
-        assert_eq!(difference(None, Some(1.0)), None);
+    fn a_difference_is_that_of_the_means_beside_it_or_says_why_there_is_none() {
+        let compared = |left: &str, right: &str| {
+            let column = ComparedColumn::new("a", Figure::read(left), Figure::read(right));
+            (column.difference.map(|figure| figure.to_string()), column.too_large)
+        };
+        assert_eq!(compared("3.029", "2.86"), (Some("-0.169".to_owned()), None));
+        assert_eq!(compared("", "1"), (None, None));
+        assert_eq!(compared("-1e308", "1e308"), (None, Some("too large for a 64-bit number".to_owned())));
     }
 }

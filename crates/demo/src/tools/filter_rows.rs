@@ -54,7 +54,7 @@ pub(crate) fn filter_rows(workspace: Workspace, fault: Fault) -> impl Tool {
 async fn filter(workspace: &Workspace, args: Args, context: &ToolContext) -> Result<Filtered, TableError> {
     let Args { file, rows: selection, columns } = args;
     let mut rows = workspace.rows(&file)?;
-    let columns = positions(&rows, &columns)?;
+    let columns = positions(&mut rows, &columns)?;
     let mut kept = 0;
     scan(context, NAME, &file, &mut rows, |row| {
         kept += u64::from(selection.keeps(row, &columns));

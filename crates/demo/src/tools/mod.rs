@@ -15,7 +15,7 @@ pub(crate) use compare::{CompareArguments, Compared, Side, compare};
 pub(crate) use fault::Fault;
 pub(crate) use filter_rows::{Filtered, filter_rows};
 pub(crate) use join_parts::{JoinArguments, Joined, join_parts};
-pub(crate) use read_csv::{Contents, read_csv};
+pub(crate) use read_csv::{Contents, Found, LeftOut, read_csv};
 pub(crate) use scan::{PROGRESS, Progress};
 pub(crate) use selection::Selection;
 pub(crate) use write_result::write_result;

@@ -4,11 +4,9 @@ use anabranch_pipeline::{FunctionTool, Tool, ToolContext};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{
-    Fault, json,
-    scan::{scan, shown},
-};
+use super::{Fault, json, scan::scan};
 use crate::{
+    shown::{abridged, shortened},
     table::{Cell, Problem, TableError},
     workspace::Workspace,
 };
@@ -31,6 +29,26 @@ pub(crate) struct Contents {
     pub(crate) columns: Vec<String>,
     /// Those in which every cell that is not empty holds a number, and at least one does.
     pub(crate) numeric: Vec<String>,
+    /// The others.
+    pub(crate) left_out: Vec<LeftOut>,
+}
+
+/// A column that is not numeric.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct LeftOut {
+    pub(crate) column: String,
+    /// Its first cell that is neither empty nor a number; absent where all are empty.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) found: Option<Found>,
+}
+
+/// A cell that is no number.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Found {
+    /// The line that its row begins on.
+    pub(crate) line: u64,
+    /// The beginning of its text.
+    pub(crate) cell: String,
 }
 
 /// Reads a file and says what it holds.
@@ -59,8 +77,9 @@ async fn contents(
     let header = rows.header().clone();
     // Of each column that may still be numeric: its place, and whether a number was seen.
     let mut candidates: Vec<(usize, bool)> = (0..header.len()).map(|column| (column, false)).collect();
+    let mut refused: Vec<Option<Found>> = vec![None; header.len()];
     scan(context, NAME, &file, &mut rows, |row| {
-        let mut refused = None;
+        let mut last = None;
         candidates.retain_mut(|(column, seen)| match row.cell(*column) {
             Cell::Number(_) => {
                 *seen = true;
@@ -68,24 +87,32 @@ async fn contents(
             }
             Cell::Empty => true,
             Cell::Text => {
-                refused = Some(*column);
+                if let Some(found) = refused.get_mut(*column) {
+                    *found = Some(Found { line: row.line(), cell: shortened(row.text(*column)) });
+                }
+                last = Some(*column);
                 false
             }
         });
-        match refused {
+        match last {
             Some(column) if candidates.is_empty() => Err(Problem::NoNumericColumn {
-                column: header.names().get(column).cloned().unwrap_or_default(),
-                cell: shown(row.text(column)),
+                column: header.names().get(column).map(|name| abridged(name)).unwrap_or_default(),
+                cell: shortened(row.text(column)),
             }),
             Some(_) | None => Ok(()),
         }
     })
     .await?;
-    let numeric = candidates.iter().filter(|(_, seen)| *seen);
-    let numeric: Vec<String> =
-        numeric.filter_map(|(column, _)| header.names().get(*column).cloned()).collect();
-    if numeric.is_empty() {
-        return Err(rows.error_here(Problem::NoNumbers));
+    let (mut numeric, mut left_out) = (Vec::new(), Vec::new());
+    for (index, (column, found)) in header.names().iter().zip(refused).enumerate() {
+        if candidates.contains(&(index, true)) {
+            numeric.push(column.clone());
+        } else {
+            left_out.push(LeftOut { column: column.clone(), found });
+        }
     }
-    Ok(Contents { file, rows: rows.count(), columns: header.names().to_vec(), numeric })
+    if numeric.is_empty() {
+        return Err(rows.error(Problem::NoNumbers));
+    }
+    Ok(Contents { file, rows: rows.count(), columns: header.names().to_vec(), numeric, left_out })
 }

@@ -3,6 +3,7 @@
 use anabranch_pipeline::ToolContext;
 use serde::{Deserialize, Serialize};
 
+use crate::shown::abridged;
 use crate::table::{Problem, Row, Rows, TableError};
 
 /// The name of the `CUSTOM` event that says how far a tool is.
@@ -32,7 +33,7 @@ pub(super) async fn scan(
     mut each: impl FnMut(Row<'_>) -> Result<(), Problem> + Send,
 ) -> Result<(), TableError> {
     while let Some(row) = rows.next()? {
-        each(row).map_err(|problem| rows.error_here(problem))?;
+        each(row).map_err(|problem| rows.error(problem))?;
         if rows.count().is_multiple_of(ROWS_PER_TURN) {
             let progress = Progress { tool: tool.to_owned(), file: file.to_owned(), rows: rows.count() };
             // Nobody listens once the call has ended; the caller then drops this future.
@@ -44,21 +45,12 @@ pub(super) async fn scan(
 }
 
 /// Where the columns of these names are.
-pub(super) fn positions(rows: &Rows, names: &[String]) -> Result<Vec<usize>, TableError> {
+pub(super) fn positions(rows: &mut Rows, names: &[String]) -> Result<Vec<usize>, TableError> {
     names
         .iter()
         .map(|name| {
             let position = rows.header().position(name);
-            position.ok_or_else(|| rows.error_here(Problem::NoColumn(name.clone())))
+            position.ok_or_else(|| rows.error(Problem::NoColumn(abridged(name))))
         })
         .collect()
-}
-
-/// The beginning of a cell, for an error's text.
-pub(super) fn shown(cell: &str) -> String {
-    const LONGEST: usize = 40;
-    match cell.char_indices().nth(LONGEST) {
-        None => cell.to_owned(),
-        Some((end, _)) => format!("{}…", cell.get(..end).unwrap_or_default()),
-    }
 }

@@ -1,14 +1,15 @@
 //! The program: exit codes, usage, what goes to stdout and what to stderr.
 
 use std::{
+    collections::BTreeSet,
     fs,
     io::{BufRead as _, BufReader, Read as _},
     path::Path,
-    process::{Command, Output, Stdio},
+    process::{Child, ChildStdout, Command, Output, Stdio},
 };
 
 use crate::common::{folder, normalized};
-use anabranch_proto::{EventKind, Outcome, Scope, native};
+use anabranch_proto::{EventKind, Outcome, Scope, flat, native};
 
 fn demo(temporary: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_anabranch-demo"));
@@ -74,8 +75,29 @@ fn native_writes_one_event_per_line_and_nothing_else_to_stdout() {
 }
 
 #[test]
+fn flat_writes_one_event_per_line_that_is_read_back_with_its_child() {
+    let output = run("cli-flat", &["--as", "flat", "--nested", "--fan", "n1=2"]);
+    assert_eq!(output.status.code(), Some(0));
+    let mut reader = flat::Reader::default();
+    let (mut spawned, mut depths) = (0, BTreeSet::new());
+    for line in text(&output.stdout).lines() {
+        let read = reader.read(line).unwrap_or_else(|error| panic!("{error}: {line}"));
+        assert_eq!(flat::to_string(&read.event).unwrap(), line);
+        assert!(!read.provisional, "{line}");
+        assert!(!line.contains(r#""anabranch":{"#), "agentscope's own fields say all: {line}");
+        let named = read.event.metadata.get_str("subagent_id");
+        assert_eq!(named.as_deref(), read.event.scope.child().map(|child| child.subagent_id.as_str()));
+        spawned += usize::from(matches!(read.event.kind, EventKind::SpawnSessionStart(_)));
+        depths.insert(read.event.scope.depth());
+    }
+    assert!(spawned > 3);
+    assert_eq!(depths, [0, 1, 2].into());
+    assert!(text(&output.stderr).starts_with("anabranch-demo: results in "), "{}", text(&output.stderr));
+}
+
+#[test]
 fn the_results_lie_in_the_folder_that_is_printed() {
-    for format in ["text", "native", "tool-calls"] {
+    for format in ["text", "native", "flat", "tool-calls"] {
         let output = run(&format!("cli-folder-{format}"), &["--as", format]);
         let printed = if format == "text" { &output.stdout } else { &output.stderr };
         let (_, place) = text(printed).trim_end().rsplit_once("results in ").unwrap();
@@ -91,7 +113,7 @@ fn the_results_lie_in_the_folder_that_is_printed() {
 #[test]
 fn a_failed_node_is_exit_code_1() {
     for node in ["n1", "n2", "n3"] {
-        for format in ["text", "native", "tool-calls"] {
+        for format in ["text", "native", "flat", "tool-calls"] {
             let output = run("cli-fail", &["--fail", node, "--as", format]);
             assert_eq!(output.status.code(), Some(1), "--fail {node} --as {format}");
         }
@@ -126,6 +148,8 @@ fn a_bad_command_line_is_exit_code_2_with_usage_on_stderr() {
         &["--fail", "n4"],
         &["--fan", "n1=3"],
         &["--input", "one.csv"],
+        &["--input", "a", "b", "--input", "c", "d"],
+        &["--out", "a", "--out", "b"],
         &["surplus"],
     ] {
         let output = run("cli-usage", args);
@@ -133,6 +157,7 @@ fn a_bad_command_line_is_exit_code_2_with_usage_on_stderr() {
         assert!(output.stdout.is_empty());
         let stderr = text(&output.stderr);
         assert!(stderr.starts_with("error: ") && stderr.contains("--help"), "{stderr}");
+        assert_eq!(stderr.matches("Usage: cargo xtask demo").count(), 1, "{stderr}");
     }
     let unknown = run("cli-usage", &["--bogus"]);
     assert!(text(&unknown.stderr).contains("Usage: cargo xtask demo [OPTIONS]"));
@@ -163,26 +188,93 @@ fn a_folder_that_cannot_be_made_is_said_on_stderr() {
 }
 
 #[test]
-fn a_reader_that_goes_away_ends_the_run_quietly() {
-    for format in ["text", "native", "tool-calls"] {
-        let mut child = demo(&folder(&format!("cli-pipe-{format}")))
-            .args(["--as", format])
+fn a_reader_that_goes_away_changes_neither_the_results_nor_the_exit_code() {
+    for (format, args, code) in
+        [("text", &[][..], 0), ("native", &[], 0), ("tool-calls", &[], 0), ("text", &["--fail", "n1"], 1)]
+    {
+        let folder = folder(&format!("cli-pipe-{format}-{code}"));
+        let mut child = demo(&folder)
+            .args(["--as", format, "--out", &folder.to_string_lossy()])
+            .args(args)
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()
             .unwrap();
         drop(child.stdout.take());
         let output = child.wait_with_output().unwrap();
-        assert_eq!(output.status.code(), Some(0));
+        assert_eq!(output.status.code(), Some(code));
         assert_eq!(text(&output.stderr), "");
+        assert!(folder.join("n2-new_york.csv").is_file());
     }
 }
 
-/// While nobody reads, the pipe is full and the run waits, so the Ctrl-C comes in its midst however fast the machine is.
+#[test]
+fn a_result_over_an_input_is_refused_with_what_to_do() {
+    let folder = folder("cli-overwrite");
+    fs::write(folder.join("n1-x.csv"), "a\n1\n").unwrap();
+    let output = demo(&folder)
+        .current_dir(&folder)
+        .args(["--input", "x.csv", "n1-x.csv", "--out", ".", "--as", "native"])
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    assert!(output.stdout.is_empty());
+    assert_eq!(
+        text(&output.stderr),
+        "anabranch-demo: the result ./n1-x.csv would be written over the input n1-x.csv; choose another folder with \
+         --out\n"
+            .replace("./", &format!(".{}", std::path::MAIN_SEPARATOR))
+    );
+}
+
+#[test]
+fn where_nothing_was_written_nothing_is_left_and_nothing_is_claimed() {
+    for (format, args) in
+        [("text", &["--fail", "n1", "--fail", "n2"][..]), ("native", &["--input", "none", "none"])]
+    {
+        let folder = folder(&format!("cli-nothing-{format}"));
+        let output = demo(&folder).current_dir(&folder).args(["--as", format]).args(args).output().unwrap();
+        assert_eq!(output.status.code(), Some(1));
+        let printed = if format == "text" { &output.stdout } else { &output.stderr };
+        assert!(text(printed).ends_with("no results were written\n"), "{}", text(printed));
+        assert_eq!(fs::read_dir(&folder).unwrap().count(), 0);
+    }
+}
+
+/// Elsewhere such names are no names.
 #[cfg(unix)]
 #[test]
-fn ctrl_c_ends_the_run_in_order() {
-    let folder = folder("cli-stop");
+fn no_name_reaches_a_terminal_as_more_than_text() {
+    let folder = folder("cli-escapes");
+    let bad = "\x1b[31m\u{202e}\u{200b}\n\u{9b}";
+    fs::write(folder.join(format!("{bad}.csv")), format!("\"{bad}\",b\n1,\"{bad}\"\n\"{bad}\",2\n")).unwrap();
+    let is_harmless = |output: &[u8], what: &str| {
+        let found = text(output)
+            .chars()
+            .find(|c| *c != '\n' && (c.is_control() || matches!(c, '\u{202e}' | '\u{200b}')));
+        assert_eq!(found, None, "{what}: {}", text(output));
+    };
+    let file = format!("{bad}.csv");
+    for (what, args) in [
+        ("a file and a folder", &["--input", &file, &file, "--out", bad][..]),
+        ("a missing file", &["--input", bad, &file]),
+        ("an option's value", &["--as", bad]),
+        ("an argument", &[bad]),
+        ("a folder that is a file", &["--out", &file]),
+        ("a result's place", &["--input", &file, &file, "--out", &file]),
+    ] {
+        let output = demo(&folder).current_dir(&folder).args(args).output().unwrap();
+        is_harmless(&output.stdout, what);
+        is_harmless(&output.stderr, what);
+        assert!(!output.stdout.is_empty() || !output.stderr.is_empty());
+    }
+}
+
+/// A run whose pipe is full: it waits for its reader, so a Ctrl-C comes in its midst however fast the machine is. Gives
+/// what was read so far.
+#[cfg(unix)]
+fn blocked(name: &str) -> (Child, BufReader<ChildStdout>, String) {
+    let folder = folder(name);
     let input = folder.join("long.csv");
     fs::write(&input, "a\n".to_owned() + &"1\n".repeat(300_000)).unwrap();
     let input = input.to_string_lossy();
@@ -197,11 +289,24 @@ fn ctrl_c_ends_the_run_in_order() {
     while !lines.contains("progress") {
         assert_ne!(stdout.read_line(&mut lines).unwrap(), 0, "{lines}");
     }
-    let killed = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
-    assert!(killed.success());
+    (child, stdout, lines)
+}
+
+#[cfg(unix)]
+fn interrupt(child: &Child) {
+    // The process may be gone already.
+    Command::new("kill").args(["-INT", &child.id().to_string()]).stderr(Stdio::null()).status().unwrap();
+}
+
+#[cfg(unix)]
+#[test]
+fn ctrl_c_ends_the_run_in_order() {
+    let (child, mut stdout, mut lines) = blocked("cli-stop");
+    interrupt(&child);
     stdout.read_to_string(&mut lines).unwrap();
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(130), "{}", text(&output.stderr));
+    assert_eq!(text(&output.stderr), "anabranch-demo: no results were written\n");
 
     let mut reader = native::Reader::default();
     let ends: Vec<_> = lines
@@ -216,4 +321,43 @@ fn ctrl_c_ends_the_run_in_order() {
         })
         .collect();
     assert_eq!(ends, [(1, Outcome::Interrupted), (1, Outcome::Interrupted), (0, Outcome::Interrupted)]);
+}
+
+/// However far the run is when it comes: too late to stop anything, perhaps.
+#[cfg(unix)]
+#[test]
+fn the_exit_code_after_a_ctrl_c_is_what_the_stream_says() {
+    let folder = folder("cli-stop-late");
+    let mut child =
+        demo(&folder).args(["--as", "native"]).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    let mut stdout = BufReader::new(child.stdout.take().unwrap());
+    let mut lines = String::new();
+    while !lines.contains("write_result") {
+        assert_ne!(stdout.read_line(&mut lines).unwrap(), 0, "{lines}");
+    }
+    interrupt(&child);
+    stdout.read_to_string(&mut lines).unwrap();
+    let mut reader = native::Reader::default();
+    let last = lines.lines().map(|line| reader.read(line).unwrap().event).last().unwrap();
+    let EventKind::StreamComplete(end) = last.kind else { panic!("the last event is {}", last.kind.tag()) };
+    let is_known = matches!(end.outcome, Outcome::Completed | Outcome::Interrupted);
+    assert!(is_known, "{:?}", end.outcome);
+    let code = if end.outcome == Outcome::Completed { 0 } else { 130 };
+    assert_eq!(child.wait().unwrap().code(), Some(code));
+}
+
+#[cfg(unix)]
+#[test]
+fn a_second_ctrl_c_ends_the_process_although_nobody_reads() {
+    let (mut child, stdout, _) = blocked("cli-stop-twice");
+    let mut count = 0;
+    // Two that come too close to each other are one to the system.
+    while child.try_wait().unwrap().is_none() {
+        assert!(count < 10_000, "the process is still there");
+        interrupt(&child);
+        count += 1;
+    }
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    assert!(count >= 2, "the first stops the run in order");
+    drop(stdout);
 }
