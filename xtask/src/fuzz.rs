@@ -65,7 +65,8 @@ pub(crate) fn run(args: &FuzzArgs) -> Result<ExitCode, Error> {
             command.env("RUSTC_BOOTSTRAP", "1");
         }
         command.stdout(Stdio::inherit()).stderr(Stdio::piped());
-        let output = command.output().map_err(|source| Error::Start { command: process::shown(&command), source })?;
+        let output =
+            command.output().map_err(|source| Error::Start { command: process::shown(&command), source })?;
         let log = String::from_utf8_lossy(&output.stderr).into_owned();
         if !output.status.success() {
             eprint!("{log}");
@@ -82,7 +83,8 @@ pub(crate) fn run(args: &FuzzArgs) -> Result<ExitCode, Error> {
 }
 
 fn is_installed() -> bool {
-    let version = process::cargo().args(["fuzz", "--version"]).stdout(Stdio::null()).stderr(Stdio::null()).status();
+    let version =
+        process::cargo().args(["fuzz", "--version"]).stdout(Stdio::null()).stderr(Stdio::null()).status();
     version.is_ok_and(|status| status.success())
 }
 
@@ -146,7 +148,10 @@ mod tests {
                    #99\tDONE   cov: 812 ft: 2000 corp: 341/52Kb lim: 900 exec/s: 3 rss: 90Mb\n\
                    stat::number_of_executed_units: 12345\n";
         let outcome = read_log("native", log);
-        assert_eq!((&*outcome.executions, &*outcome.coverage, &*outcome.corpus), ("12345", "812", "341/52Kb"));
+        assert_eq!(
+            (&*outcome.executions, &*outcome.coverage, &*outcome.corpus),
+            ("12345", "812", "341/52Kb")
+        );
         assert_eq!(read_log("native", "").executions, "?");
     }
 }

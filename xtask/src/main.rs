@@ -15,6 +15,7 @@ mod check;
 mod ci;
 mod demo;
 mod error;
+mod fuzz;
 mod interop;
 mod metadata;
 mod process;
@@ -41,6 +42,8 @@ enum Command {
     Ci(CiArgs),
     /// Have another project judge what we write, and read what it writes
     Interop(InteropArgs),
+    /// Fuzz the readers and the verifier; prints executions, coverage and corpus
+    Fuzz(fuzz::FuzzArgs),
     /// Check what the compiler does not: layers, licences, sources, manifests, texts, links
     Tidy,
 }
@@ -73,6 +76,7 @@ fn main() -> ExitCode {
         Command::Check(check) => check::run(check.args),
         Command::Ci(ci) => ci::run(if ci.quick { ci::Extent::Quick } else { ci::Extent::Full }),
         Command::Interop(interop) => interop::run(interop.peer),
+        Command::Fuzz(args) => fuzz::run(&args),
         Command::Tidy => tidy::run(),
     };
     result.unwrap_or_else(|error| {
@@ -113,7 +117,9 @@ mod tests {
         let words = ["cargo xtask", command].into_iter().chain(line.iter().copied()).map(OsString::from);
         match Cli::try_parse_from(escaped(words)).unwrap().command {
             Command::Demo(passed) | Command::Check(passed) => passed.args,
-            other @ (Command::Ci(_) | Command::Interop(_) | Command::Tidy) => panic!("parsed as {other:?}"),
+            other @ (Command::Ci(_) | Command::Fuzz(_) | Command::Interop(_) | Command::Tidy) => {
+                panic!("parsed as {other:?}")
+            }
         }
     }
 
