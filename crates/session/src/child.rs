@@ -35,6 +35,9 @@ pub(crate) struct Opened {
     pub(crate) parent: usize,
     /// The parent that was stated, where the child is not under it.
     pub(crate) stated_parent: Option<SessionId>,
+    /// What creates the child, once it is known who can wait for it.
+    pub(crate) mechanism: SpawnMechanism,
+    pub(crate) tool_call_id: Option<ToolCallId>,
 }
 
 impl EventProcessor {
@@ -60,6 +63,14 @@ impl EventProcessor {
         }
         self.begin_parent(parent, announced, io);
 
+        // A child under another parent than its spawn says, or between the root's runs, is no call's: nobody waits for it.
+        let is_no_calls =
+            self.tree.record(parent).is_some_and(|record| record.id != *stated) || self.run(parent).is_none();
+        let stated_mechanism = announced.spawn.spawn_mechanism;
+        let is_left = is_no_calls && stated_mechanism == SpawnMechanism::Sync;
+        let mechanism = if is_left { SpawnMechanism::Manual } else { stated_mechanism };
+        let tool_call_id = announced.spawn.tool_call_id.clone().filter(|_| !is_no_calls);
+
         let node = self.tree.begin_child(child, parent);
         self.tree.begin_run(node, announced.run, announced.at);
         let spawn = announced.spawn;
@@ -67,9 +78,9 @@ impl EventProcessor {
             record.subagent_id = Some(announced.subagent_id.clone());
             record.source_name = Arc::clone(&spawn.source_name);
             record.source_type = spawn.source_type;
-            record.mechanism = Some(spawn.spawn_mechanism);
+            record.mechanism = Some(mechanism);
             record.description.clone_from(&spawn.description);
-            record.tool_call_id.clone_from(&spawn.tool_call_id);
+            record.tool_call_id.clone_from(&tool_call_id);
             record.metadata = announced.metadata.clone();
             record.announcement = announced.announcement;
         }
@@ -81,7 +92,7 @@ impl EventProcessor {
             Arc::clone(&spawn.source_name),
         )
         .run(announced.run)
-        .tool_call_id(spawn.tool_call_id.clone())
+        .tool_call_id(tool_call_id.clone())
         .source_type(spawn.source_type)
         .depth(parent_record.depth + 1);
         let stated_parent = (parent_record.id != *stated).then(|| stated.clone());
@@ -93,8 +104,8 @@ impl EventProcessor {
         if stated_parent.is_some() {
             self.counters.reparented += 1;
         }
-        self.note_call(node, parent, spawn.tool_call_id.as_ref());
-        Some(Opened { node, parent, stated_parent })
+        self.note_call(node, parent, tool_call_id.as_ref());
+        Some(Opened { node, parent, stated_parent, mechanism, tool_call_id })
     }
 
     /// Where a child goes: under the parent that is stated, if that has an open run which does not end with the
@@ -145,7 +156,7 @@ impl EventProcessor {
         }
     }
 
-    /// What a spawn says once run, sub-agent, parent and depth are the tree's.
+    /// What a spawn says once run, sub-agent, parent, depth and who waits for it are the tree's.
     pub(crate) fn correct(
         &self,
         spawn: &SpawnSessionStart,
@@ -156,6 +167,8 @@ impl EventProcessor {
         let mut corrected = spawn.clone();
         corrected.run = Some(run);
         corrected.subagent_id = Some(subagent_id);
+        corrected.spawn_mechanism = opened.mechanism;
+        corrected.tool_call_id.clone_from(&opened.tool_call_id);
         if let Some(parent) = self.tree.record(opened.parent) {
             corrected.parent_session_id = parent.id.clone();
             corrected.depth = parent.depth + 1;

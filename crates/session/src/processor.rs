@@ -207,17 +207,39 @@ impl EventProcessor {
             self.counters.late += 1;
             return;
         };
+        let event = self.steering(node, event);
         self.begin(node, Some(&event), io);
         let event = self.close_before(node, event, io);
         self.recent.insert(fresh, event.id.clone());
         self.admit_own(node, event, io);
     }
 
-    /// The root's run that an event belongs to. A prompt begins one where none is open; so does the very first event.
+    /// A prompt while its run is under way steers it, whatever its producer calls it: a run has one prompt.
+    fn steering(&mut self, node: usize, event: Arc<Event>) -> Arc<Event> {
+        let has_begun = self.run(node).is_some_and(|run| run.progress == Progress::Begun);
+        let EventKind::UserMessage(prompt) = &event.kind else { return event };
+        if !has_begun || prompt.origin == MessageOrigin::Steering {
+            return event;
+        }
+        self.counters.rewritten += 1;
+        let mut prompt = prompt.clone();
+        prompt.origin = MessageOrigin::Steering;
+        let mut steering = Event::clone(&event);
+        steering.kind = EventKind::UserMessage(prompt);
+        Arc::new(steering)
+    }
+
+    /// The root's run that an event belongs to. A prompt begins one where none is open; so does the very first event. What
+    /// was to steer a run that has ended is late.
     fn root_run(&mut self, event: &Event) -> Option<usize> {
         let runs = self.tree.root().runs;
         if self.run(ROOT).is_none() {
-            if runs > 0 && !matches!(event.kind, EventKind::UserMessage(_)) {
+            let begins = if let EventKind::UserMessage(prompt) = &event.kind {
+                prompt.origin != MessageOrigin::Steering
+            } else {
+                runs == 0
+            };
+            if !begins {
                 return None;
             }
             self.open_root(event.created_at);

@@ -139,7 +139,12 @@ impl Run {
             }
             EventKind::ExternalExecutionResult(result) => {
                 for given in &result.execution_results {
-                    self.settle(&given.id, |call| call.result = CallResult::Given);
+                    self.settle(&given.id, |call| {
+                        // A result that has begun on the stream ends there too.
+                        if call.result == CallResult::Missing {
+                            call.result = CallResult::Given;
+                        }
+                    });
                 }
             }
             EventKind::TextBlockDelta(_)

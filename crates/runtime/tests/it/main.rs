@@ -5,6 +5,7 @@ mod conversation;
 mod failure;
 mod foreign;
 mod hostile;
+mod metadata_uses;
 mod one_run;
 mod readers;
 mod sessions;

@@ -1,9 +1,15 @@
 //! What is open is closed, whatever ends it.
 
-use anabranch_proto::{Outcome, ToolResultState};
+use std::sync::Arc;
+
+use anabranch_proto::{
+    Event, Metadata, Outcome, Scope, Timestamp, ToolResultBlock, ToolResultState,
+    event::ExternalExecutionResult,
+    grammar::{Profile, Verifier},
+};
 use anabranch_session::{Limits, Status};
 
-use crate::support::{Session, check};
+use crate::support::{Session, check, render};
 
 /// Everything that a run can have open, and a child in the same state.
 const EVERYTHING: &str = "prompt root go @t=1
@@ -32,6 +38,60 @@ const EVERYTHING: &str = "prompt root go @t=1
     spawn a/b call=q1 @node=n2
     prompt a/b dig @node=n2
     spawn w async";
+
+#[test]
+fn a_stream_that_is_cut_anywhere_and_closed_is_well_formed() {
+    let script = EVERYTHING
+        .replace("spawn a call=k1", "call_end root k1 @t=1\nresult root k1 @t=1\nspawn a call=k1")
+        .replace(
+            "spawn a/b call=q1",
+            "call_end a q1 reply=r2 @node=n1\nresult a q1 reply=r2 @node=n1\nspawn a/b call=q1",
+        );
+    let lines: Vec<_> = script.lines().collect();
+    for cut in 1..=lines.len() {
+        for close in
+            ["close", "close failed error=broken", "end root interrupted\nclose", "close_reply\nclose"]
+        {
+            let mut session = Session::new();
+            session.play(&lines[..cut].join("\n"));
+            session.play(close);
+            let mut verifier = Verifier::new(Profile::Native);
+            for admitted in &session.admitted {
+                let checked = verifier.check_numbered(admitted.seq, &admitted.event);
+                assert_eq!(checked, Ok(()), "cut after {cut}, {close}\n{}", render(&session.admitted));
+            }
+            assert_eq!(verifier.finish(), Ok(()), "cut after {cut}, {close}\n{}", render(&session.admitted));
+        }
+    }
+}
+
+#[test]
+fn a_result_that_has_begun_ends_on_the_stream_whoever_gives_it() {
+    let mut session = Session::new();
+    session.play(
+        "prompt root go\nstart root\nmodel root\ncall root k\ncall_end root k\nmodel_end root\nresult root k",
+    );
+    let mut given = ToolResultBlock::new("k", "tool");
+    given.state = ToolResultState::Success;
+    let result = ExternalExecutionResult::new("r1", [given]);
+    session.give(Arc::new(Event::new(
+        "x",
+        Timestamp::from_unix(9, 0),
+        Scope::Root,
+        Metadata::default(),
+        result,
+    )));
+    assert!(session.play("close").contains("result_end k"), "{}", render(&session.admitted));
+}
+
+#[test]
+fn a_second_prompt_steers_the_run_that_is_under_way() {
+    let mut session = Session::new();
+    assert_eq!(
+        session.play("prompt root go\nprompt root message=m2 faster"),
+        "root prompt user \"go\"\nroot prompt steering \"faster\"\n"
+    );
+}
 
 #[test]
 fn what_is_closed_before_an_event_is_not_later_than_it() {
@@ -494,8 +554,10 @@ fn a_prompt_in_mid_run_begins_no_run() {
     let mut session = Session::new();
     session.play("prompt root go\nprompt root origin=steering left\nprompt root message=m2 right");
     assert_eq!(session.processor.tree().root().runs, 1);
-    session.play("end root\nprompt root origin=steering message=m3 on");
-    assert_eq!(session.processor.tree().root().runs, 2);
+    let late = session.play("end root\nprompt root origin=steering message=m3 on");
+    assert_eq!(late, "root end completed\n", "what was to steer a run that has ended is late");
+    assert_eq!(session.processor.tree().root().runs, 1);
+    assert_eq!(session.processor.counters().late, 1);
 }
 
 #[test]

@@ -241,7 +241,7 @@ const CASES: &[(&str, &str, &str)] = &[
            b#1<a@2 prompt parent "go"
            b#1<a@2 end interrupted
            a#1 end interrupted
-           root spawn a#2<root@1 sync "work" {"stated_parent_session_id":"b"}"#,
+           root spawn a#2<root@1 manual "work" {"stated_parent_session_id":"b"}"#,
     ),
     (
         "what is learnt of a child whose parent has ended is said by the nearest one above that has not",
@@ -264,6 +264,15 @@ const CASES: &[(&str, &str, &str)] = &[
            c#1<b@3 end failed "ended with its parent"
            b#1<a@2 end completed
            a#1 update c#1 sync "dig""#,
+    ),
+    (
+        "between the root's runs nobody waits for a child",
+        "prompt root hi
+         end root
+         spawn c call=k",
+        r#"root prompt user "hi"
+           root end completed
+           root spawn c#1<root@1 manual "work""#,
     ),
     (
         "an update of a child is passed on, one of nobody is not",
