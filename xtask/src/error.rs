@@ -30,6 +30,14 @@ pub(crate) enum Error {
         /// What the system said.
         source: io::Error,
     },
+    /// A program printed something else than was expected of it.
+    #[error("cannot understand the output of `{command}`:\n{output}")]
+    Unreadable {
+        /// What ran, as it would be typed.
+        command: String,
+        /// What it printed.
+        output: String,
+    },
     /// `cargo metadata` printed something else than was expected of it.
     #[error("cannot understand the output of `cargo metadata`")]
     Metadata(#[from] serde_json::Error),

@@ -17,6 +17,7 @@ mod demo;
 mod error;
 mod fuzz;
 mod interop;
+mod linear;
 mod metadata;
 mod process;
 mod tidy;
@@ -44,6 +45,8 @@ enum Command {
     Interop(InteropArgs),
     /// Fuzz the readers and the verifier; prints executions, coverage and corpus
     Fuzz(fuzz::FuzzArgs),
+    /// Count instructions at two sizes: what is linear stays so
+    Linear,
     /// Check what the compiler does not: layers, licences, sources, manifests, texts, links
     Tidy,
 }
@@ -77,6 +80,7 @@ fn main() -> ExitCode {
         Command::Ci(ci) => ci::run(if ci.quick { ci::Extent::Quick } else { ci::Extent::Full }),
         Command::Interop(interop) => interop::run(interop.peer),
         Command::Fuzz(args) => fuzz::run(&args),
+        Command::Linear => linear::run(),
         Command::Tidy => tidy::run(),
     };
     result.unwrap_or_else(|error| {
@@ -117,7 +121,11 @@ mod tests {
         let words = ["cargo xtask", command].into_iter().chain(line.iter().copied()).map(OsString::from);
         match Cli::try_parse_from(escaped(words)).unwrap().command {
             Command::Demo(passed) | Command::Check(passed) => passed.args,
-            other @ (Command::Ci(_) | Command::Fuzz(_) | Command::Interop(_) | Command::Tidy) => {
+            other @ (Command::Ci(_)
+            | Command::Fuzz(_)
+            | Command::Interop(_)
+            | Command::Linear
+            | Command::Tidy) => {
                 panic!("parsed as {other:?}")
             }
         }

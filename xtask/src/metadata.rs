@@ -26,6 +26,9 @@ pub(crate) struct Metadata {
     pub(crate) workspace_members: Vec<String>,
     /// The folder of the root manifest.
     pub(crate) workspace_root: PathBuf,
+    /// Where cargo puts what it builds.
+    #[serde(default)]
+    pub(crate) target_directory: PathBuf,
 }
 
 /// One package.
