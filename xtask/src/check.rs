@@ -15,7 +15,11 @@ pub(crate) fn run(args: Vec<OsString>) -> Result<ExitCode, Error> {
 
 fn command(args: Vec<OsString>) -> Command {
     let mut command = process::cargo();
-    command.args(["run", "--quiet", "-p", "anabranch-testkit", "--bin", "anabranch-check", "--"]).args(args);
+    command.arg("run");
+    if process::is_built("anabranch-check") {
+        command.arg("--quiet");
+    }
+    command.args(["-p", "anabranch-testkit", "--bin", "anabranch-check", "--"]).args(args);
     command
 }
 
@@ -25,10 +29,7 @@ mod tests {
 
     #[test]
     fn every_argument_comes_after_the_separator() {
-        let command = command(vec!["--profile".into(), "agentscope".into(), "-".into()]);
-        assert_eq!(
-            process::shown(&command),
-            "cargo run --quiet -p anabranch-testkit --bin anabranch-check -- --profile agentscope -"
-        );
+        let command = process::shown(&command(vec!["--profile".into(), "agentscope".into(), "-".into()]));
+        assert!(command.ends_with("--bin anabranch-check -- --profile agentscope -"), "{command}");
     }
 }

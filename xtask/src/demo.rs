@@ -13,7 +13,12 @@ pub(crate) fn run(args: Vec<OsString>) -> Result<ExitCode, Error> {
 
 fn command(args: Vec<OsString>) -> Command {
     let mut command = process::cargo();
-    command.args(["run", "--quiet", "-p", "anabranch-demo", "--"]).args(args);
+    command.arg("run");
+    // The first build takes a minute, and a silent minute looks like a hang; after that cargo's own lines are noise.
+    if process::is_built("anabranch-demo") {
+        command.arg("--quiet");
+    }
+    command.args(["-p", "anabranch-demo", "--"]).args(args);
     command
 }
 
@@ -40,7 +45,7 @@ mod tests {
 
     #[test]
     fn every_argument_comes_after_the_separator() {
-        let command = command(vec!["--help".into(), "--as".into(), "native".into()]);
-        assert_eq!(process::shown(&command), "cargo run --quiet -p anabranch-demo -- --help --as native");
+        let command = process::shown(&command(vec!["--help".into(), "--as".into(), "native".into()]));
+        assert!(command.ends_with("-p anabranch-demo -- --help --as native"), "{command}");
     }
 }

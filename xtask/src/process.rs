@@ -4,10 +4,17 @@ use std::env;
 use std::process::{Command, ExitStatus, Stdio};
 
 use crate::error::Error;
+use crate::metadata::{Depth, Metadata};
 
 /// The `cargo` that runs this program, so that no other toolchain is mixed in.
 pub(crate) fn cargo() -> Command {
     Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
+}
+
+/// Whether a program of the workspace has been built before. Where that cannot be told it counts as not built.
+pub(crate) fn is_built(name: &str) -> bool {
+    let program = format!("debug/{name}{}", std::env::consts::EXE_SUFFIX);
+    Metadata::load(Depth::Members).is_ok_and(|metadata| metadata.target_directory.join(program).exists())
 }
 
 /// Runs a program to its end with our input and outputs.
