@@ -11,6 +11,7 @@ macro_rules! id_types {
         ///
         /// Opaque text: compared and kept, never parsed. Cloning shares it.
         #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
         pub struct $name(Arc<str>);
 
         impl $name {

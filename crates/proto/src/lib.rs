@@ -45,10 +45,13 @@ mod admitted;
 mod base64;
 mod fields;
 mod id;
+mod ids;
 mod json;
 mod message;
 mod metadata;
 mod outcome;
+#[cfg(feature = "schema")]
+mod schema;
 mod scope;
 mod stamp;
 mod time;

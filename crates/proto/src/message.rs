@@ -12,6 +12,7 @@ use crate::{
 
 /// Who speaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Role {
@@ -25,6 +26,7 @@ pub enum Role {
 
 /// One message: a prompt, or all that an agent produced in one reply.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct Message {
     /// The message's id; a reply's message has the reply's id.
@@ -96,6 +98,7 @@ impl Message {
 
 /// Tokens used by model calls.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct Usage {
     /// Tokens read.
@@ -193,6 +196,16 @@ macro_rules! blocks {
                 }
             }
         }
+
+        #[cfg(feature = "schema")]
+        impl ContentBlock {
+            /// The schemas of all known blocks, each with its type.
+            pub(crate) fn schemas(
+                generator: &mut schemars::SchemaGenerator,
+            ) -> Vec<(&'static str, schemars::Schema)> {
+                vec![$(($tag, generator.subschema_for::<$type>()),)*]
+            }
+        }
     };
 }
 
@@ -207,6 +220,7 @@ blocks! {
 
 /// Text.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "TextBlock"))]
 #[serde(tag = "type", rename = "text")]
 #[non_exhaustive]
 pub struct TextBlock {
@@ -239,6 +253,7 @@ impl TextBlock {
 
 /// What the model thought.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "ThinkingBlock"))]
 #[serde(tag = "type", rename = "thinking")]
 #[non_exhaustive]
 pub struct ThinkingBlock {
@@ -271,6 +286,7 @@ impl ThinkingBlock {
 
 /// Something that was put before the model once, such as a background child's result.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "HintBlock"))]
 #[serde(tag = "type", rename = "hint")]
 #[non_exhaustive]
 pub struct HintBlock {
@@ -300,6 +316,7 @@ impl HintBlock {
 
 /// An image, a sound, a file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "DataBlock"))]
 #[serde(tag = "type", rename = "data")]
 #[non_exhaustive]
 pub struct DataBlock {
@@ -343,6 +360,7 @@ impl DataBlock {
 
 /// Data, or where it lies.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "type", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum DataSource {
@@ -403,6 +421,7 @@ impl DataSource {
 
 /// A call that the model made.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "ToolCallBlock"))]
 #[serde(tag = "type", rename = "tool_call")]
 #[non_exhaustive]
 pub struct ToolCallBlock {
@@ -443,6 +462,7 @@ impl ToolCallBlock {
 
 /// How far a call is (agentscope, `ToolCallState`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum ToolCallState {
@@ -461,6 +481,7 @@ pub enum ToolCallState {
 
 /// A rule of what a tool may do without asking.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct PermissionRule {
     /// The tool's name.
@@ -475,6 +496,7 @@ pub struct PermissionRule {
 
 /// What a call came to.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "ToolResultBlock"))]
 #[serde(tag = "type", rename = "tool_result")]
 #[non_exhaustive]
 pub struct ToolResultBlock {

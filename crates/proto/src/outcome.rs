@@ -8,6 +8,7 @@ use crate::ToolResultState;
 
 /// How a session's run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Outcome {
@@ -66,6 +67,7 @@ impl fmt::Display for Outcome {
 
 /// Why a reply ended (agentscope, `ReplyFinishedReason`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum FinishedReason {
@@ -81,6 +83,7 @@ pub enum FinishedReason {
 
 /// What went wrong.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct ErrorInfo {
     /// The kind of error.
@@ -105,6 +108,7 @@ impl fmt::Display for ErrorInfo {
 
 /// The kind of an error: agentscope's names, and any other.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(transparent)]
 pub struct ErrorType(Cow<'static, str>);
 

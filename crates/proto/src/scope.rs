@@ -4,7 +4,10 @@ use std::{fmt, sync::Arc};
 
 use serde::{Deserialize, Serialize};
 
-use crate::{SessionId, SubagentId, ToolCallId};
+use crate::{
+    SessionId, SubagentId, ToolCallId,
+    ids::{HasIds, Ids},
+};
 
 /// Whose event this is: the root's own, or one child's.
 ///
@@ -73,6 +76,7 @@ impl From<ChildScope> for Scope {
 
 /// One run of a child session.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct ChildScope {
     /// The child's session.
@@ -147,8 +151,18 @@ impl ChildScope {
     }
 }
 
+impl HasIds for ChildScope {
+    fn share_ids(&mut self, ids: &mut Ids) {
+        self.child_session_id.share_ids(ids);
+        self.parent_session_id.share_ids(ids);
+        self.subagent_id.share_ids(ids);
+        self.tool_call_id.share_ids(ids);
+    }
+}
+
 /// What runs in a child session (RFC-0014, `source_type`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum SourceType {
@@ -162,6 +176,7 @@ pub enum SourceType {
 
 /// What created a child session (RFC-0014, `spawn_mechanism`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum SpawnMechanism {

@@ -6,6 +6,7 @@ use crate::{ContentBlock, Metadata, TextBlock};
 
 /// The state of a tool's result (agentscope, `ToolResultState`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum ToolResultState {

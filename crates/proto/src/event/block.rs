@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 
-use super::{Payload, payload};
+use super::{HasIds, Ids, Payload, payload};
 use crate::{BlockId, ReplyId, TextOrBlocks};
 
 payload! {
@@ -95,6 +95,7 @@ payload! {
 
 /// A piece of data.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct DataBlockDelta {
     /// The reply that the block is part of.
@@ -122,6 +123,13 @@ impl DataBlockDelta {
 
 impl Payload for DataBlockDelta {
     const FIELDS: &'static [&'static str] = &["reply_id", "block_id", "media_type", "data", "url"];
+}
+
+impl HasIds for DataBlockDelta {
+    fn share_ids(&mut self, ids: &mut Ids) {
+        self.reply_id.share_ids(ids);
+        self.block_id.share_ids(ids);
+    }
 }
 
 /// A piece of data: on the wire `data` or `url`, the other `null`.

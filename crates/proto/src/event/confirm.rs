@@ -37,6 +37,7 @@ payload! {
 
 /// A person's answer for one call.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct ConfirmResult {
     /// Whether the call may run.

@@ -25,7 +25,11 @@ pub use tool::{
 
 use serde::Serializer;
 
-use crate::{EventId, Fields, Metadata, Scope, Stamp, Timestamp, native::payload as object};
+use crate::{
+    EventId, Fields, Metadata, Scope, Stamp, Timestamp,
+    ids::{HasIds, Ids},
+    native::payload as object,
+};
 
 /// Something that happened in a session.
 ///
@@ -87,6 +91,7 @@ macro_rules! payload {
     ) => {
         $(#[$meta])*
         #[derive(Clone, Debug, PartialEq, ::serde::Serialize, ::serde::Deserialize)]
+        #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
         #[non_exhaustive]
         pub struct $name {
             $($(#[$field_meta])* pub $field: $type,)*
@@ -116,6 +121,13 @@ macro_rules! payload {
         impl $crate::event::Payload for $name {
             const FIELDS: &'static [&'static str] =
                 &[$(stringify!($field),)* $($(stringify!($option),)*)?];
+        }
+
+        impl $crate::ids::HasIds for $name {
+            fn share_ids(&mut self, ids: &mut $crate::ids::Ids) {
+                $(self.$field.share_ids(ids);)*
+                $($(self.$option.share_ids(ids);)*)?
+            }
         }
     };
 }
@@ -182,6 +194,22 @@ macro_rules! kinds {
                     )),)*
                     _ => Ok((Unknown::new(tag, object::to_fields(fields)).into(), None)),
                 }
+            }
+
+            /// Shares the payload's ids with earlier events.
+            pub(crate) fn share_ids(&mut self, ids: &mut Ids) {
+                match self {
+                    $(Self::$kind(payload) => payload.share_ids(ids),)*
+                    Self::Unknown(_) => {}
+                }
+            }
+
+            /// The schemas of the payloads of all known kinds, each with its tag.
+            #[cfg(feature = "schema")]
+            pub(crate) fn schemas(
+                generator: &mut schemars::SchemaGenerator,
+            ) -> Vec<(&'static str, schemars::Schema)> {
+                vec![$(($tag, <$($payload)+ as schemars::JsonSchema>::json_schema(generator)),)*]
             }
         }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Payload, payload};
+use super::{HasIds, Ids, Payload, payload};
 use crate::{
     ChildScope, ContentBlock, ErrorInfo, Message, MessageId, Outcome, SessionId, SourceType, SpawnMechanism,
     SubagentId, ToolCallId,
@@ -26,6 +26,7 @@ payload! {
 
 /// Who wrote a prompt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum MessageOrigin {
@@ -42,6 +43,7 @@ pub enum MessageOrigin {
 /// What the RFC calls `metadata` is the event's own: `prompt` (up to 200 characters), `task_id`, `user_message_id`,
 /// `max_depth`, then the caller's keys.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct SpawnSessionStart {
     /// The child's session.
@@ -105,6 +107,15 @@ impl Payload for SpawnSessionStart {
         "run",
         "subagent_id",
     ];
+}
+
+impl HasIds for SpawnSessionStart {
+    fn share_ids(&mut self, ids: &mut Ids) {
+        self.child_session_id.share_ids(ids);
+        self.parent_session_id.share_ids(ids);
+        self.tool_call_id.share_ids(ids);
+        self.subagent_id.share_ids(ids);
+    }
 }
 
 payload! {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::{DataPart, Payload, payload};
+use super::{DataPart, HasIds, Ids, Payload, payload};
 use crate::{BlockId, Metadata, ReplyId, ToolCallId, ToolResultState};
 
 payload! {
@@ -67,6 +67,7 @@ payload! {
 
 /// A piece of a tool's data.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct ToolResultDataDelta {
     /// The reply that the call is part of.
@@ -106,6 +107,14 @@ impl Payload for ToolResultDataDelta {
         &["reply_id", "tool_call_id", "block_id", "media_type", "data", "url"];
 }
 
+impl HasIds for ToolResultDataDelta {
+    fn share_ids(&mut self, ids: &mut Ids) {
+        self.reply_id.share_ids(ids);
+        self.tool_call_id.share_ids(ids);
+        self.block_id.share_ids(ids);
+    }
+}
+
 payload! {
     /// A tool's answer is complete.
     pub struct ToolResultEnd {
@@ -117,8 +126,8 @@ payload! {
         state: ToolResultState,
     }
     optional {
-        /// The structured result for programs: [`ToolResponse::metadata`](crate::ToolResponse::metadata). A field of
-        /// its own, because the event's metadata says whose the event is and this says what came out.
+        /// The structured result for programs: the metadata of the tool's response. A field of its own, because the
+        /// event's metadata says whose the event is and this says what came out.
         #[serde(default, skip_serializing_if = "Metadata::is_empty")]
         response: Metadata = Metadata::default(),
     }

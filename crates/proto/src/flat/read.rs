@@ -9,6 +9,7 @@ use super::{
 };
 use crate::{
     Event, EventKind, Fields, Json, Metadata,
+    ids::Ids,
     native::{
         ReadError,
         object::{self, Object},
@@ -37,7 +38,8 @@ pub struct Line {
 /// An end whose reply is another's is that other's, whatever its metadata says: in agentscope the metadata of a
 /// `TOOL_RESULT_END` is the tool's own result, which may name the child that a parent's call has spawned.
 ///
-/// Its memory grows with the number of children in the stream and the replies that are open, not with its events.
+/// Its memory grows with the number of children in the stream and the replies that are open, not with its events. The
+/// ids that successive events repeat are shared.
 ///
 /// ```
 /// use anabranch_proto::flat;
@@ -53,6 +55,7 @@ pub struct Line {
 pub struct Reader {
     scopes: Scopes,
     metadata: Shared<Metadata>,
+    ids: Ids,
 }
 
 impl Reader {
@@ -72,6 +75,7 @@ impl Reader {
         let created_at = object.take("created_at", &tag)?;
         let shown = object.take_metadata(&tag, &mut self.metadata)?;
         let (mut kind, extra) = payload(object, &tag, &note)?;
+        kind.share_ids(&mut self.ids);
         if let (EventKind::ReplyEnd(end), Some(error_type)) = (&mut kind, note.error_type)
             && let Some(error) = &mut end.error
         {

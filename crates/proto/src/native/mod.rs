@@ -31,9 +31,13 @@ pub(crate) mod object;
 pub(crate) mod payload;
 pub(crate) mod read;
 mod rfc;
+#[cfg(feature = "schema")]
+mod schema;
 pub(crate) mod shared;
 mod write;
 
 pub use error::ReadError;
 pub use read::{Line, Reader};
+#[cfg(feature = "schema")]
+pub use schema::schema;
 pub use write::{Native, to_string, write};

@@ -3,7 +3,10 @@
 use std::{collections::HashMap, fmt, sync::Arc};
 
 use super::{ReadError, object::Object, payload, rfc, shared::Shared};
-use crate::{ChildScope, Event, EventId, EventKind, Fields, Metadata, Scope, SessionId, Stamp, Timestamp};
+use crate::{
+    ChildScope, Event, EventId, EventKind, Fields, Metadata, Scope, SessionId, Stamp, Timestamp,
+    ids::{HasIds as _, Ids},
+};
 
 /// How many wrappers an event may lie in; each is read again for each that it lies in.
 const MAX_WRAPPERS: u32 = 64;
@@ -21,7 +24,8 @@ pub struct Line {
 /// Reads lines of one stream.
 ///
 /// Remembers the scopes that it has read, so that the events of one run share theirs. Its memory grows with the number
-/// of runs in the stream, not with its events. Equal metadata is shared too.
+/// of runs in the stream, not with its events. Equal metadata is shared too, and so are the ids that successive events
+/// repeat.
 ///
 /// `Reader::default()` refuses an event without an id or a time. [`Reader::new`] gives it fresh ones, which events in
 /// RFC-0014's spelling need: they have neither. The [module's page](super) says how that spelling is read.
@@ -31,6 +35,7 @@ pub struct Reader {
     /// The scopes by the text around the events of a run, which is the same for all of them.
     wrappers: Shared<Arc<ChildScope>>,
     metadata: Shared<Metadata>,
+    ids: Ids,
     stamp: Option<Arc<dyn Stamp>>,
 }
 
@@ -91,11 +96,12 @@ impl Reader {
         scope
     }
 
-    fn intern(&mut self, scope: ChildScope) -> Arc<ChildScope> {
+    fn intern(&mut self, mut scope: ChildScope) -> Arc<ChildScope> {
         let key = (scope.child_session_id.clone(), scope.run);
         match self.scopes.get(&key) {
             Some(known) if **known == scope => Arc::clone(known),
             Some(_) | None => {
+                scope.share_ids(&mut self.ids);
                 let scope = Arc::new(scope);
                 self.scopes.insert(key, Arc::clone(&scope));
                 scope
@@ -108,13 +114,14 @@ impl Reader {
         let id = self.stamped("id", object.take_optional("id", of)?, of, |stamp| stamp.event_id())?;
         let created_at =
             self.stamped("created_at", object.take_optional("created_at", of)?, of, |stamp| stamp.now())?;
-        let (metadata, (kind, extra)) = match tag {
+        let (metadata, (mut kind, extra)) = match tag {
             Tag::Native(tag) => (object.take_metadata(tag, &mut self.metadata)?, object.payload(tag)?),
             Tag::Rfc(kind) => {
                 let child = scope.child().map(|child| &**child);
                 rfc::read(kind, object, child, self.stamp.as_deref(), &mut self.metadata)?
             }
         };
+        kind.share_ids(&mut self.ids);
         Ok(assembled(id, created_at, scope, metadata, kind, extra))
     }
 
