@@ -130,6 +130,7 @@ impl MessageAccumulator {
     /// Takes in one of the session's own events. Events of other sessions are not to be given.
     ///
     /// What does not fit (a piece of a block that never began, an event of a reply that ended) changes nothing.
+    #[expect(clippy::match_same_arms, reason = "a kind that is not named fails the lint for wildcards")]
     pub fn apply(&mut self, event: &Event) {
         self.view.take();
         if self.run_ended {
@@ -172,16 +173,18 @@ impl MessageAccumulator {
             | EventKind::Custom(_)
             | EventKind::SpawnSessionStart(_)
             | EventKind::SessionUpdated(_)
-            | EventKind::Unknown(_)
-            | _ => {}
+            | EventKind::Unknown(_) => {}
+            _ => {}
         }
     }
 
     /// A prompt between replies is a message; one in mid-reply is a hint in it, with the message's id.
+    #[expect(clippy::match_same_arms, reason = "a kind that is not named fails the lint for wildcards")]
     fn prompt(&mut self, event: &Event, prompt: &UserMessage) {
         let name = match prompt.origin {
             MessageOrigin::Parent => "parent",
-            MessageOrigin::User | MessageOrigin::Steering | _ => "user",
+            MessageOrigin::User | MessageOrigin::Steering => "user",
+            _ => "user",
         };
         if let (Some(open), Some(message)) = (&mut self.open, self.messages.last_mut()) {
             let mut hint = HintBlock::new(TextOrBlocks::Blocks(prompt.content.clone()));

@@ -46,6 +46,7 @@ pub(crate) fn metadata(metadata: &Metadata) -> usize {
     if metadata.is_empty() { 0 } else { 2 * written(metadata) }
 }
 
+#[expect(clippy::match_same_arms, reason = "a kind that is not named fails the lint for wildcards")]
 fn kind(kind: &EventKind) -> usize {
     match kind {
         EventKind::TextBlockDelta(delta) => delta.delta.len(),
@@ -87,8 +88,8 @@ fn kind(kind: &EventKind) -> usize {
         | EventKind::ToolCallEnd(_)
         | EventKind::ToolResultStart(_)
         | EventKind::UserInterrupt(_)
-        | EventKind::ExceedMaxIters(_)
-        | _ => 0,
+        | EventKind::ExceedMaxIters(_) => 0,
+        _ => 0,
     }
 }
 
