@@ -241,7 +241,8 @@ impl Machine {
 
     fn call_arguments(&mut self, name: &anabranch_proto::ToolCallId, delta: String) {
         let id = self.names.get(name).cloned();
-        let Some(call) = id.and_then(|id| self.calls.iter_mut().find(|call| call.id == id)) else {
+        // From the last: models give a call's arguments right after they begin it.
+        let Some(call) = id.and_then(|id| self.calls.iter_mut().rfind(|call| call.id == id)) else {
             tracing::warn!(
                 call = name.as_str(),
                 "the model gave arguments for a call that it had not begun; dropped"
