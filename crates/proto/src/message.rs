@@ -7,8 +7,69 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _, se
 use crate::event::DataPart;
 use crate::{
     BlockId, ErrorInfo, Fields, FinishedReason, Json, MessageId, Metadata, Timestamp, ToolCallId,
-    ToolResultState, native::payload,
+    ToolResultState,
+    native::payload::{self, FieldError},
 };
+
+/// Defines a struct that keeps the fields that it does not have. A derived `Deserialize` would buffer them, and lose how
+/// they are spelt.
+macro_rules! open_object {
+    (
+        $(#[$meta:meta])*
+        pub struct $name:ident {
+            $($(#[$field_meta:meta])* pub $field:ident: $type:ty,)*
+        }
+    ) => {
+        $(#[$meta])*
+        pub struct $name {
+            $($(#[$field_meta])* pub $field: $type,)*
+            /// What it was read with beyond these fields; written behind them.
+            #[serde(flatten)]
+            #[cfg_attr(feature = "schema", schemars(skip))]
+            pub extra: Fields,
+        }
+
+        impl $name {
+            /// Reads the object with these fields, but for a block's `type`.
+            fn read(fields: &Fields) -> Result<Self, FieldError> {
+                #[derive(Deserialize)]
+                struct Known {
+                    $($(#[$field_meta])* $field: $type,)*
+                }
+                const FIELDS: &[&str] = &[$(stringify!($field)),*];
+                let known: Known = payload::read(payload::only(payload::pairs(fields), FIELDS))?;
+                let mut extra = Fields::default();
+                for (name, value) in fields.iter().filter(|(name, _)| !FIELDS.contains(name)) {
+                    extra.push(name, value.clone());
+                }
+                Ok(Self { $($field: known.$field,)* extra })
+            }
+        }
+    };
+}
+
+impl<'de> Deserialize<'de> for Message {
+    /// Reads a JSON object from text.
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Self::read(&Fields::deserialize(deserializer)?).map_err(D::Error::custom)
+    }
+}
+
+macro_rules! deserialize_blocks {
+    ($($name:ident)*) => {
+        $(impl<'de> Deserialize<'de> for $name {
+            /// Reads a JSON object from text, whatever its `type`: where only such a block can stand, that may be
+            /// missing.
+            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                let mut fields = Fields::deserialize(deserializer)?;
+                fields.remove("type");
+                Self::read(&fields).map_err(D::Error::custom)
+            }
+        })*
+    };
+}
+
+deserialize_blocks!(TextBlock ThinkingBlock HintBlock DataBlock ToolCallBlock ToolResultBlock);
 
 /// Who speaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -24,37 +85,39 @@ pub enum Role {
     System,
 }
 
-/// One message: a prompt, or all that an agent produced in one reply.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[non_exhaustive]
-pub struct Message {
-    /// The message's id; a reply's message has the reply's id.
-    pub id: MessageId,
-    /// The name of who speaks.
-    pub name: Arc<str>,
-    /// Who speaks.
-    pub role: Role,
-    /// What is said and done, in order. Results stand in the order of their calls.
-    pub content: Vec<ContentBlock>,
-    /// When it began.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub created_at: Option<Timestamp>,
-    /// When it was complete.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub finished_at: Option<Timestamp>,
-    /// Tokens used for it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub usage: Option<Usage>,
-    /// Why the reply ended.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub finished_reason: Option<FinishedReason>,
-    /// What went wrong, where the reply failed.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub error: Option<ErrorInfo>,
-    /// The application's metadata.
-    #[serde(default, skip_serializing_if = "Metadata::is_empty")]
-    pub metadata: Metadata,
+open_object! {
+    /// One message: a prompt, or all that an agent produced in one reply.
+    #[derive(Clone, Debug, PartialEq, Serialize)]
+    #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+    #[non_exhaustive]
+    pub struct Message {
+        /// The message's id; a reply's message has the reply's id.
+        pub id: MessageId,
+        /// The name of who speaks.
+        pub name: Arc<str>,
+        /// Who speaks.
+        pub role: Role,
+        /// What is said and done, in order. Results stand in the order of their calls.
+        pub content: Vec<ContentBlock>,
+        /// When it began.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub created_at: Option<Timestamp>,
+        /// When it was complete.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub finished_at: Option<Timestamp>,
+        /// Tokens used for it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub usage: Option<Usage>,
+        /// Why the reply ended.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub finished_reason: Option<FinishedReason>,
+        /// What went wrong, where the reply failed.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub error: Option<ErrorInfo>,
+        /// The application's metadata.
+        #[serde(default, skip_serializing_if = "Metadata::is_empty")]
+        pub metadata: Metadata,
+    }
 }
 
 impl Message {
@@ -76,6 +139,7 @@ impl Message {
             finished_reason: None,
             error: None,
             metadata: Metadata::default(),
+            extra: Fields::default(),
         }
     }
 
@@ -189,7 +253,7 @@ macro_rules! blocks {
                 let Some(tag) = fields.remove("type") else { return Err(D::Error::missing_field("type")) };
                 let tag: String = tag.to().map_err(|_| D::Error::custom("`type` of a block must be a string"))?;
                 match &*tag {
-                    $($tag => payload::read(payload::pairs(&fields)).map(Self::$variant).map_err(|error| {
+                    $($tag => $type::read(&fields).map(Self::$variant).map_err(|error| {
                         D::Error::custom(format_args!("{} block: {error}", $tag))
                     }),)*
                     _ => Ok(Self::Other(OtherBlock { block_type: tag, fields })),
@@ -218,29 +282,31 @@ blocks! {
     ToolResult(ToolResultBlock) = "tool_result";
 }
 
-/// Text.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "TextBlock"))]
-#[serde(tag = "type", rename = "text")]
-#[non_exhaustive]
-pub struct TextBlock {
-    /// The text.
-    pub text: String,
-    /// The block's id, where it has one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub id: Option<BlockId>,
-    /// When it began.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub created_at: Option<Timestamp>,
-    /// When it was complete.
-    #[serde(default)]
-    pub finished_at: Option<Timestamp>,
+open_object! {
+    /// Text.
+    #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+    #[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "TextBlock"))]
+    #[serde(tag = "type", rename = "text")]
+    #[non_exhaustive]
+    pub struct TextBlock {
+        /// The text.
+        pub text: String,
+        /// The block's id, where it has one.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub id: Option<BlockId>,
+        /// When it began.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub created_at: Option<Timestamp>,
+        /// When it was complete.
+        #[serde(default)]
+        pub finished_at: Option<Timestamp>,
+    }
 }
 
 impl TextBlock {
     /// Text without an id.
     pub fn new(text: impl Into<String>) -> Self {
-        Self { text: text.into(), id: None, created_at: None, finished_at: None }
+        Self { text: text.into(), id: None, created_at: None, finished_at: None, extra: Fields::default() }
     }
 
     /// The block's id.
@@ -251,29 +317,37 @@ impl TextBlock {
     }
 }
 
-/// What the model thought.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "ThinkingBlock"))]
-#[serde(tag = "type", rename = "thinking")]
-#[non_exhaustive]
-pub struct ThinkingBlock {
-    /// The thought.
-    pub thinking: String,
-    /// The block's id, where it has one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub id: Option<BlockId>,
-    /// When it began.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub created_at: Option<Timestamp>,
-    /// When it was complete.
-    #[serde(default)]
-    pub finished_at: Option<Timestamp>,
+open_object! {
+    /// What the model thought.
+    #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+    #[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "ThinkingBlock"))]
+    #[serde(tag = "type", rename = "thinking")]
+    #[non_exhaustive]
+    pub struct ThinkingBlock {
+        /// The thought.
+        pub thinking: String,
+        /// The block's id, where it has one.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub id: Option<BlockId>,
+        /// When it began.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub created_at: Option<Timestamp>,
+        /// When it was complete.
+        #[serde(default)]
+        pub finished_at: Option<Timestamp>,
+    }
 }
 
 impl ThinkingBlock {
     /// A thought without an id.
     pub fn new(thinking: impl Into<String>) -> Self {
-        Self { thinking: thinking.into(), id: None, created_at: None, finished_at: None }
+        Self {
+            thinking: thinking.into(),
+            id: None,
+            created_at: None,
+            finished_at: None,
+            extra: Fields::default(),
+        }
     }
 
     /// The block's id.
@@ -284,63 +358,67 @@ impl ThinkingBlock {
     }
 }
 
-/// Something that was put before the model once, such as a background child's result.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "HintBlock"))]
-#[serde(tag = "type", rename = "hint")]
-#[non_exhaustive]
-pub struct HintBlock {
-    /// What is said.
-    pub hint: TextOrBlocks,
-    /// The block's id, where it has one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub id: Option<BlockId>,
-    /// Who says it.
-    #[serde(default)]
-    pub source: Option<String>,
-    /// When it began.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub created_at: Option<Timestamp>,
-    /// When it was complete.
-    #[serde(default)]
-    pub finished_at: Option<Timestamp>,
+open_object! {
+    /// Something that was put before the model once, such as a background child's result.
+    #[derive(Clone, Debug, PartialEq, Serialize)]
+    #[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "HintBlock"))]
+    #[serde(tag = "type", rename = "hint")]
+    #[non_exhaustive]
+    pub struct HintBlock {
+        /// What is said.
+        pub hint: TextOrBlocks,
+        /// The block's id, where it has one.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub id: Option<BlockId>,
+        /// Who says it.
+        #[serde(default)]
+        pub source: Option<String>,
+        /// When it began.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub created_at: Option<Timestamp>,
+        /// When it was complete.
+        #[serde(default)]
+        pub finished_at: Option<Timestamp>,
+    }
 }
 
 impl HintBlock {
     /// A hint without an id or a source.
     #[must_use]
     pub fn new(hint: TextOrBlocks) -> Self {
-        Self { hint, id: None, source: None, created_at: None, finished_at: None }
+        Self { hint, id: None, source: None, created_at: None, finished_at: None, extra: Fields::default() }
     }
 }
 
-/// An image, a sound, a file.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "DataBlock"))]
-#[serde(tag = "type", rename = "data")]
-#[non_exhaustive]
-pub struct DataBlock {
-    /// The block's id, where it has one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub id: Option<BlockId>,
-    /// The data, or where it lies.
-    pub source: DataSource,
-    /// A name to show.
-    #[serde(default)]
-    pub name: Option<String>,
-    /// When it began.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub created_at: Option<Timestamp>,
-    /// When it was complete.
-    #[serde(default)]
-    pub finished_at: Option<Timestamp>,
+open_object! {
+    /// An image, a sound, a file.
+    #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+    #[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "DataBlock"))]
+    #[serde(tag = "type", rename = "data")]
+    #[non_exhaustive]
+    pub struct DataBlock {
+        /// The block's id, where it has one.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub id: Option<BlockId>,
+        /// The data, or where it lies.
+        pub source: DataSource,
+        /// A name to show.
+        #[serde(default)]
+        pub name: Option<String>,
+        /// When it began.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub created_at: Option<Timestamp>,
+        /// When it was complete.
+        #[serde(default)]
+        pub finished_at: Option<Timestamp>,
+    }
 }
 
 impl DataBlock {
     /// Data without an id or a name.
     #[must_use]
     pub fn new(source: DataSource) -> Self {
-        Self { id: None, source, name: None, created_at: None, finished_at: None }
+        Self { id: None, source, name: None, created_at: None, finished_at: None, extra: Fields::default() }
     }
 
     /// The block's id.
@@ -419,30 +497,32 @@ impl DataSource {
     }
 }
 
-/// A call that the model made.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "ToolCallBlock"))]
-#[serde(tag = "type", rename = "tool_call")]
-#[non_exhaustive]
-pub struct ToolCallBlock {
-    /// The call's id.
-    pub id: ToolCallId,
-    /// The tool's name.
-    pub name: Arc<str>,
-    /// The arguments as the model wrote them: JSON text, perhaps malformed.
-    pub input: String,
-    /// How far the call is.
-    #[serde(default)]
-    pub state: ToolCallState,
-    /// Rules that a person may accept together with the call.
-    #[serde(default)]
-    pub suggested_rules: Vec<PermissionRule>,
-    /// When it began.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub created_at: Option<Timestamp>,
-    /// When it was complete.
-    #[serde(default)]
-    pub finished_at: Option<Timestamp>,
+open_object! {
+    /// A call that the model made.
+    #[derive(Clone, Debug, PartialEq, Serialize)]
+    #[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "ToolCallBlock"))]
+    #[serde(tag = "type", rename = "tool_call")]
+    #[non_exhaustive]
+    pub struct ToolCallBlock {
+        /// The call's id.
+        pub id: ToolCallId,
+        /// The tool's name.
+        pub name: Arc<str>,
+        /// The arguments as the model wrote them: JSON text, perhaps malformed.
+        pub input: String,
+        /// How far the call is.
+        #[serde(default)]
+        pub state: ToolCallState,
+        /// Rules that a person may accept together with the call.
+        #[serde(default)]
+        pub suggested_rules: Vec<PermissionRule>,
+        /// When it began.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub created_at: Option<Timestamp>,
+        /// When it was complete.
+        #[serde(default)]
+        pub finished_at: Option<Timestamp>,
+    }
 }
 
 impl ToolCallBlock {
@@ -456,6 +536,7 @@ impl ToolCallBlock {
             suggested_rules: Vec::new(),
             created_at: None,
             finished_at: None,
+            extra: Fields::default(),
         }
     }
 }
@@ -494,30 +575,32 @@ pub struct PermissionRule {
     pub source: String,
 }
 
-/// What a call came to.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "ToolResultBlock"))]
-#[serde(tag = "type", rename = "tool_result")]
-#[non_exhaustive]
-pub struct ToolResultBlock {
-    /// The call's id.
-    pub id: ToolCallId,
-    /// The tool's name.
-    pub name: Arc<str>,
-    /// Text and data for the model.
-    pub output: TextOrBlocks,
-    /// How it ended, or `Running`.
-    #[serde(default = "running")]
-    pub state: ToolResultState,
-    /// The structured result for programs.
-    #[serde(default)]
-    pub metadata: Metadata,
-    /// When it began.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub created_at: Option<Timestamp>,
-    /// When it was complete.
-    #[serde(default)]
-    pub finished_at: Option<Timestamp>,
+open_object! {
+    /// What a call came to.
+    #[derive(Clone, Debug, PartialEq, Serialize)]
+    #[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "ToolResultBlock"))]
+    #[serde(tag = "type", rename = "tool_result")]
+    #[non_exhaustive]
+    pub struct ToolResultBlock {
+        /// The call's id.
+        pub id: ToolCallId,
+        /// The tool's name.
+        pub name: Arc<str>,
+        /// Text and data for the model.
+        pub output: TextOrBlocks,
+        /// How it ended, or `Running`.
+        #[serde(default = "running")]
+        pub state: ToolResultState,
+        /// The structured result for programs.
+        #[serde(default)]
+        pub metadata: Metadata,
+        /// When it began.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub created_at: Option<Timestamp>,
+        /// When it was complete.
+        #[serde(default)]
+        pub finished_at: Option<Timestamp>,
+    }
 }
 
 fn running() -> ToolResultState {
@@ -535,6 +618,7 @@ impl ToolResultBlock {
             metadata: Metadata::default(),
             created_at: None,
             finished_at: None,
+            extra: Fields::default(),
         }
     }
 }

@@ -214,16 +214,18 @@ impl EventProcessor {
         self.admit_own(node, event, io);
     }
 
-    /// A prompt while its run is under way steers it, whatever its producer calls it: a run has one prompt.
+    /// A prompt while its run is under way steers it, and one that begins a run does not, whatever its producer calls it: a
+    /// run has one prompt.
     fn steering(&mut self, node: usize, event: Arc<Event>) -> Arc<Event> {
-        let has_begun = self.run(node).is_some_and(|run| run.progress == Progress::Begun);
         let EventKind::UserMessage(prompt) = &event.kind else { return event };
-        if !has_begun || prompt.origin == MessageOrigin::Steering {
+        let has_begun = self.run(node).is_some_and(|run| run.progress == Progress::Begun);
+        if has_begun == (prompt.origin == MessageOrigin::Steering) {
             return event;
         }
+        let origin = if has_begun { MessageOrigin::Steering } else { MessageOrigin::Parent };
         self.counters.rewritten += 1;
         let mut prompt = prompt.clone();
-        prompt.origin = MessageOrigin::Steering;
+        prompt.origin = origin;
         let mut steering = Event::clone(&event);
         steering.kind = EventKind::UserMessage(prompt);
         Arc::new(steering)

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use anabranch_proto::{
-    Event, Scope,
+    Event, Scope, SpawnMechanism,
     event::{SessionUpdated, SpawnSessionStart},
 };
 
@@ -36,10 +36,11 @@ impl EventProcessor {
             .description(spawn.description.clone())
             .spawn_mechanism(spawn.spawn_mechanism)
             .tool_call_id(spawn.tool_call_id.clone());
-        self.learn(node, &update);
         self.counters.upgrades += 1;
         let mut updated = Event::clone(event);
         updated.scope = self.announcing_scope(node, io);
+        let update = self.without_waiting(node, &update).unwrap_or(update);
+        self.learn(node, &update);
         updated.metadata = with_stated_parent(&event.metadata, stated_parent.as_ref());
         updated.kind = update.into();
         self.admit_announcement(Arc::new(updated), Some(fresh), io);
@@ -61,22 +62,37 @@ impl EventProcessor {
             self.counters.late += 1;
             return;
         };
-        if run == runs {
-            self.learn(node, update);
-        }
         let scope = self.announcing_scope(node, io);
-        let event = if scope == event.scope && run == update.run {
+        let without_waiting = self.without_waiting(node, update);
+        let is_right = scope == event.scope && run == update.run && without_waiting.is_none();
+        let mut update = without_waiting.unwrap_or_else(|| update.clone());
+        update.run = run;
+        if run == runs {
+            self.learn(node, &update);
+        }
+        let event = if is_right {
             Arc::clone(event)
         } else {
             self.counters.rewritten += 1;
             let mut corrected = Event::clone(event);
             corrected.scope = scope;
-            let mut update = update.clone();
-            update.run = run;
             corrected.kind = update.into();
             Arc::new(corrected)
         };
         self.admit_announcement(event, Some(fresh), io);
+    }
+
+    /// The update without what cannot be: between its parent's runs nobody begins to wait for a child.
+    fn without_waiting(&self, node: usize, update: &SessionUpdated) -> Option<SessionUpdated> {
+        let parent = self.tree.record(node).map_or(ROOT, |record| record.parent_index);
+        let is_sync = update.spawn_mechanism == Some(SpawnMechanism::Sync);
+        if !is_sync || self.run(parent).is_some() || self.run(node).is_none() {
+            return None;
+        }
+        let mut left = update.clone();
+        left.spawn_mechanism = Some(SpawnMechanism::Manual);
+        left.tool_call_id = None;
+        Some(left)
     }
 
     fn learn(&mut self, node: usize, update: &SessionUpdated) {

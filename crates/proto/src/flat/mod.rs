@@ -28,12 +28,20 @@
 //!
 //! # The law
 //! What [`Reader`] reads from the lines that [`write()`] wrote for a stream are equal events, if in that stream
-//! - a child is announced, by a spawn with the scope that its events have, before its first event;
+//! - a child is announced before its first event, by the latest spawn of its `subagent_id`, with the scope that its
+//!   events have; a spawn without a `run` announces the next run of its session, one without a
+//!   `subagent_id` the sub-agent that is called like its session;
 //! - no two children have the same `subagent_id` at the same time;
-//! - what ends a reply, a block or a call of a child follows the `REPLY_START` of that child's reply;
+//! - what ends a reply, a block or a call of a child follows something of the same reply in that child's scope, and a
+//!   `TOOL_RESULT_END` the `TOOL_RESULT_START`; where no other session has that reply's id, this is not needed;
 //! - the fields in [`Event::extra`](crate::Event::extra) have names of their own.
 //!
-//! The first three hold for every well-formed stream.
+//! A well-formed stream need not meet them all. The [`grammar`](crate::grammar) knows children by their sessions and
+//! runs: it compares neither `subagent_id`, name nor call of an event's scope with the spawn's. The events of two
+//! children that share a `subagent_id` are in this spelling those of one.
+//!
+//! The other way, a line of another producer that is read and written again may differ where it says the same
+//! otherwise: a `tool_response` is the last key of the metadata, of two only the last is kept, and white space goes.
 
 pub(crate) mod note;
 mod own;

@@ -1,6 +1,7 @@
 //! What a flat line cannot say in agentscope's own fields.
 
 use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
 
 use crate::{ErrorType, Metadata};
 
@@ -28,6 +29,11 @@ fn is_false(flag: &bool) -> bool {
 }
 
 impl Note {
+    /// The note that a field is, if it is one.
+    pub(super) fn of(field: &RawValue) -> Option<Self> {
+        serde_json::from_str(field.get()).ok()
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         *self == Self::default()
     }

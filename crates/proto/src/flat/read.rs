@@ -33,10 +33,12 @@ pub struct Line {
 ///
 /// The scope of a child's events comes from its spawn. A `subagent_id` that no spawn named gets a provisional scope: a
 /// child of the root with that id as its session, or with the session and the name that its first event gives, if that
-/// is a `REPLY_START`.
+/// is a `REPLY_START`. A session that somebody else has is not used: agents that share one id of a session stay apart.
 ///
 /// An end whose reply is another's is that other's, whatever its metadata says: in agentscope the metadata of a
-/// `TOOL_RESULT_END` is the tool's own result, which may name the child that a parent's call has spawned.
+/// `TOOL_RESULT_END` is the tool's own result, which may name the child that a parent's call has spawned. A result is of
+/// whom its `TOOL_RESULT_START` is; a reply is of whom the first of its events is that is no end, since a stream that
+/// resumes a reply has no `REPLY_START` of it.
 ///
 /// Its memory grows with the number of children in the stream and the replies that are open, not with its events. The
 /// ids that successive events repeat are shared.
@@ -98,13 +100,14 @@ impl Reader {
     }
 }
 
-/// What the line adds to itself, where its last field is that. A field of the same name that is something else stays.
+/// What the line adds to itself, where its last field is that. A field of the same name that is something else stays,
+/// and so does one that adds nothing, unless it is there to show that the one before it is something else.
 fn take_note(object: &mut Object<'_>) -> Note {
-    let note = object.last(NOTE).and_then(|raw| serde_json::from_str(raw.get()).ok());
-    if note.is_some() {
+    let Some(note) = object.last(NOTE).and_then(Note::of) else { return Note::default() };
+    if !note.is_empty() || object.last_but_one(NOTE) {
         object.drop_last();
     }
-    note.unwrap_or_default()
+    note
 }
 
 /// The payload, of one of our own kinds where a `CUSTOM` is one.

@@ -1,6 +1,11 @@
 //! The metadata that a line shows, which says whose event it is and what a tool answered.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, fmt};
+
+use serde::{
+    Deserialize, Deserializer,
+    de::{MapAccess, Visitor},
+};
 
 use super::{SUBAGENT_ID, TOOL_RESPONSE};
 use crate::{Event, EventKind, Fields, Json, Metadata, Scope};
@@ -10,6 +15,7 @@ pub(super) fn visible(event: &Event) -> (Cow<'_, Metadata>, bool) {
     let own = &event.metadata;
     let is_routed = match &event.scope {
         Scope::Root => subagent_id(own).is_none(),
+        Scope::Child(_) if !is_legible(own) => false,
         Scope::Child(child) => {
             own.get(SUBAGENT_ID).is_some_and(|id| is_string(id, child.subagent_id.as_str()))
         }
@@ -25,7 +31,7 @@ pub(super) fn visible(event: &Event) -> (Cow<'_, Metadata>, bool) {
     if is_routed && shows_none && end.response.is_empty() {
         return (Cow::Borrowed(own), true);
     }
-    let is_told = is_routed && own.get(TOOL_RESPONSE).is_none();
+    let is_told = is_routed && is_legible(own) && own.get(TOOL_RESPONSE).is_none();
     let mut shown = routed(own, &event.scope, is_routed);
     shown.remove(TOOL_RESPONSE);
     if !end.response.is_empty()
@@ -38,7 +44,56 @@ pub(super) fn visible(event: &Event) -> (Cow<'_, Metadata>, bool) {
 
 /// The sub-agent that metadata names; a value that is no string names none.
 pub(super) fn subagent_id(metadata: &Metadata) -> Option<String> {
-    metadata.get_str(SUBAGENT_ID)
+    if is_legible(metadata) { metadata.get_str(SUBAGENT_ID) } else { spelt(&metadata.to_string()) }
+}
+
+/// Whether every key is text. One with half a surrogate pair is none, and then the metadata gives no value at all.
+fn is_legible(metadata: &Metadata) -> bool {
+    metadata.is_empty() || metadata.iter().next().is_some()
+}
+
+/// The sub-agent that metadata names of which some key is no text.
+fn spelt(metadata: &str) -> Option<String> {
+    struct Key(bool);
+    impl<'de> Deserialize<'de> for Key {
+        fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+            struct KeyVisitor;
+            impl Visitor<'_> for KeyVisitor {
+                type Value = Key;
+                fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                    f.write_str("a key")
+                }
+                fn visit_bytes<E>(self, key: &[u8]) -> Result<Key, E> {
+                    Ok(Key(key == SUBAGENT_ID.as_bytes()))
+                }
+            }
+            deserializer.deserialize_bytes(KeyVisitor)
+        }
+    }
+    struct Named(Option<Json>);
+    impl<'de> Deserialize<'de> for Named {
+        fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+            struct NamedVisitor;
+            impl<'de> Visitor<'de> for NamedVisitor {
+                type Value = Named;
+                fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                    f.write_str("a JSON object")
+                }
+                fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Named, A::Error> {
+                    let mut named = None;
+                    while let Some((Key(is_it), value)) = map.next_entry::<Key, Json>()? {
+                        if is_it {
+                            named = Some(value);
+                        }
+                    }
+                    Ok(Named(named))
+                }
+            }
+            deserializer.deserialize_map(NamedVisitor)
+        }
+    }
+    let Named(named) = serde_json::from_str(metadata).ok()?;
+    named?.to().ok()
 }
 
 /// The structured result in metadata, where there is one.

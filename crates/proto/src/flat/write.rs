@@ -123,9 +123,14 @@ impl Serialize for Flat<'_> {
     }
 }
 
-/// Whether the line would without a note end with a field that looks like one.
+/// Whether the line would without a note end with a field that a reader would take for one.
 fn ends_like_a_note(event: &Event) -> bool {
-    let last = |fields: &Fields| fields.iter().last().map(|(name, _)| name == NOTE);
+    let last = |fields: &Fields| {
+        let (_, last) = fields.iter().last().filter(|(name, _)| *name == NOTE)?;
+        let before = fields.len().checked_sub(2).and_then(|at| fields.iter().nth(at));
+        let is_behind_another = before.is_some_and(|(name, _)| name == NOTE);
+        Some(Note::of(last.raw()).is_some_and(|note| !note.is_empty() || is_behind_another))
+    };
     match (&event.kind, &event.extra) {
         (
             EventKind::UserMessage(_)

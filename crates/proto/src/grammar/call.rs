@@ -11,6 +11,8 @@ pub(super) struct Call {
     origin: Origin,
     arguments: Arguments,
     question: Question,
+    /// Whether somebody else was asked for its result and has not given it. They may give it after it began here.
+    is_elsewhere: bool,
     result: CallResult,
     /// Whether somebody else's result came. It is then given, and may be told once more as a result of its own.
     external: bool,
@@ -33,9 +35,12 @@ enum Arguments {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Question {
+pub(super) enum Question {
     None,
-    Asked,
+    /// Whether it may be carried out.
+    Confirm,
+    /// For a result from elsewhere.
+    External,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,6 +56,7 @@ impl Call {
             origin: Origin::Here,
             arguments: Arguments::Open,
             question: Question::None,
+            is_elsewhere: false,
             result: CallResult::Missing,
             external: false,
             children: BTreeSet::new(),
@@ -73,7 +79,7 @@ impl Call {
 
     /// Whether its reply may stay without an end because of it.
     pub(super) fn is_asked(&self) -> bool {
-        self.question == Question::Asked
+        self.question != Question::None
     }
 
     /// Whether it is under way and waits for nobody.
@@ -122,23 +128,33 @@ impl Call {
             format!("the end of the call `{id}` before its result")
         })?;
         Rule::OneResult.demand(!self.external, || format!("no second result of the call `{id}`"))?;
+        let was_earlier = self.origin == Origin::Earlier && !self.is_asked();
+        Rule::QuestionOfCall.demand(self.is_elsewhere || was_earlier, || {
+            format!(
+                "a question for an external execution of the call `{id}` before its result from elsewhere"
+            )
+        })?;
         self.children_first(id)?;
         self.external = true;
+        self.is_elsewhere = false;
         self.question = Question::None;
         Ok(())
     }
 
-    pub(super) fn ask(&mut self, id: &ToolCallId) -> Step {
+    pub(super) fn ask(&mut self, question: Question, id: &ToolCallId) -> Step {
         let may = self.arguments == Arguments::Complete && !self.external && !self.is_asked();
         Rule::QuestionOfCall
             .demand(may, || format!("the call `{id}` complete, without a result and not yet asked about"))?;
-        self.question = Question::Asked;
+        self.question = question;
+        self.is_elsewhere = question == Question::External;
         Ok(())
     }
 
     pub(super) fn answer(&mut self, id: &ToolCallId) -> Step {
-        let may = self.is_asked() || self.origin == Origin::Earlier;
-        Rule::QuestionOfCall.demand(may, || format!("a question about the call `{id}` before the answer"))?;
+        let was_earlier = self.origin == Origin::Earlier && !self.is_asked();
+        Rule::QuestionOfCall.demand(self.question == Question::Confirm || was_earlier, || {
+            format!("a question for a confirmation of the call `{id}` before the answer")
+        })?;
         self.question = Question::None;
         Ok(())
     }

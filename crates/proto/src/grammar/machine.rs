@@ -187,7 +187,8 @@ impl Verifier {
         }
     }
 
-    /// A spawn is an event of its parent's run. Between the root's runs it may announce a child that nobody waits for.
+    /// A spawn is an event of its parent's run. Between the root's runs it may announce a child that nobody waits for: a
+    /// background one, or one that code made.
     fn spawn(&mut self, parent: usize, event: &Event, spawn: &SpawnSessionStart) -> Step {
         if parent == ROOT && !self.tree.root_is_open() {
             let runs = self.tree.session_mut(ROOT).map_or(0, |root| root.runs);
@@ -213,6 +214,13 @@ impl Verifier {
         if self.enter(session, event)? == Entered::Outside {
             return Ok(());
         }
+        if self.profile == Profile::Native {
+            if let EventKind::ReplyStart(start) = &event.kind {
+                self.tree.learn_own(session, &start.session_id)?;
+            } else if let EventKind::ReplyEnd(end) = &event.kind {
+                self.tree.learn_own(session, &end.session_id)?;
+            }
+        }
         let Some(known) = self.tree.session_mut(session) else { return Ok(()) };
         let Some(run) = known.run.as_mut() else { return Ok(()) };
         if let EventKind::StreamComplete(_) = event.kind {
@@ -232,15 +240,16 @@ impl Verifier {
         let opening = opening(&event.kind);
         if let Some(run) = &mut known.run {
             let is_prompt = matches!(opening, Opening::Prompt(_));
+            let steers = matches!(opening, Opening::Prompt(MessageOrigin::Steering));
             match run.progress {
                 Progress::Announced => {
-                    Rule::PromptFirst.demand(is_prompt || self.profile == Profile::Agentscope, || {
+                    let begins = is_prompt && !steers;
+                    Rule::PromptFirst.demand(begins || self.profile == Profile::Agentscope, || {
                         format!("the prompt of run {} before it", known.runs)
                     })?;
                     run.progress = Progress::Begun;
                 }
                 Progress::Begun => {
-                    let steers = matches!(opening, Opening::Prompt(MessageOrigin::Steering));
                     Rule::OneRunAtATime.demand(steers || !is_prompt, || {
                         format!(
                             "the terminal of run {} before the next prompt, or a steering one",
@@ -252,6 +261,12 @@ impl Verifier {
             return Ok(Entered::Run);
         }
         let run = match (self.profile, opening) {
+            (Profile::Native, Opening::Prompt(MessageOrigin::Steering)) => {
+                let next = known.runs.saturating_add(1);
+                return Err(
+                    Rule::PromptFirst.expected(format!("the prompt of run {next}, which steers nothing"))
+                );
+            }
             (Profile::Native | Profile::Agentscope, Opening::Prompt(_))
             | (Profile::Agentscope, Opening::Reply) => Run::new(Progress::Begun),
             (Profile::Agentscope, Opening::Rest(reply)) if known.runs == 0 => Run::resumed(reply.clone()),

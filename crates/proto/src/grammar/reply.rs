@@ -2,7 +2,12 @@
 
 use std::collections::HashMap;
 
-use super::{Counts, Rule, call::Call, ended::Ended, error::Step};
+use super::{
+    Counts, Rule,
+    call::{Call, Question},
+    ended::Ended,
+    error::Step,
+};
 use crate::{BlockId, ReplyId, ToolCallId};
 
 /// An open reply.
@@ -83,13 +88,17 @@ impl Reply {
         self.calls.get_mut(id)
     }
 
-    /// Whether it waits for somebody's answer and has nothing else open, so that it may stay without an end.
+    /// Whether it waits for somebody's answer and has nothing else open, so that it may stay without an end. What the rest
+    /// of a reply waits for may lie in its beginning.
     pub(super) fn is_parked(&self) -> bool {
-        let is_waiting = self.calls.values().any(Call::is_asked)
-            && !self.calls.values().any(Call::is_busy)
-            && self.model_call == ModelCall::None
-            && self.blocks.is_empty();
-        is_waiting || self.part == Part::Answers
+        let is_idle = self.model_call == ModelCall::None && self.blocks.is_empty();
+        let mut calls = self.calls.values();
+        match self.part {
+            Part::Answers => true,
+            Part::Whole => is_idle && calls.clone().any(Call::is_asked) && !calls.any(Call::is_busy),
+            Part::Rest if calls.clone().any(Call::is_asked) => is_idle && !calls.any(Call::is_busy),
+            Part::Rest => is_idle && calls.all(Call::is_settled),
+        }
     }
 
     /// That nothing is open in it.
@@ -219,8 +228,14 @@ impl Reply {
         Ok(())
     }
 
-    pub(super) fn ask(&mut self, id: &ToolCallId, session: usize, memory: &Memory) -> Step {
-        self.called(id, Rule::QuestionOfCall, session, memory)?.ask(id)
+    pub(super) fn ask(
+        &mut self,
+        question: Question,
+        id: &ToolCallId,
+        session: usize,
+        memory: &Memory,
+    ) -> Step {
+        self.called(id, Rule::QuestionOfCall, session, memory)?.ask(question, id)
     }
 
     pub(super) fn answer(&mut self, id: &ToolCallId, session: usize, memory: &Memory) -> Step {

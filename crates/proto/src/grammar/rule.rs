@@ -40,31 +40,35 @@ rules! {
     Announced = "announced",
         "A child's run is announced by a spawn before its first event.";
     AnnouncedOnce = "announced-once",
-        "A child's run is announced once, and a session's runs count upwards.";
+        "A child's run is announced once, and a session's runs count upwards, from 1 or more.";
     SpawnInParent = "spawn-in-parent",
         "A spawn is an event of the parent that it names.";
     SessionUnique = "session-unique",
-        "No child's session has the root's id.";
+        "No child's session has the root's id, which the root's first spawn or reply says.";
+    SubagentUnique = "subagent-unique",
+        "No two open children have the same sub-agent's id.";
     Depth = "depth",
         "A child lies one deeper than its parent.";
     DepthLimit = "depth-limit",
         "No child lies deeper than the limit.";
     ScopeAsAnnounced = "scope-as-announced",
-        "Each event of a child's run has the parent, the depth and the sub-agent of the run's spawn.";
+        "Each event of a child's run has the parent, the depth and the sub-agent of the run's spawn; where the spawn names no sub-agent, that of the run's first event.";
     UpdateOfChild = "update-of-child",
         "What is learnt later is of an announced run, and is said by the nearest session above it that has not ended.";
     PromptFirst = "prompt-first",
-        "A run begins with its prompt.";
+        "A run begins with its prompt, which steers nothing.";
     OneRunAtATime = "one-run-at-a-time",
         "A session's run ends before its next one begins; in mid-run a prompt only steers.";
     BetweenRuns = "between-runs",
-        "Between the root's runs no child begins that a run would wait for.";
+        "Between the root's runs no child begins that a call would wait for, and none is learnt to be one.";
     AfterTerminal = "after-terminal",
         "Nothing of a run follows its terminal.";
     Terminal = "terminal",
         "Every run ends with a terminal before the stream does.";
     OneReplyAtATime = "one-reply-at-a-time",
         "A session's reply ends before its next one begins.";
+    ReplyOfSession = "reply-of-session",
+        "A reply's start and its end name the session whose events they are; the root's, as its first spawn or reply does.";
     WithinReply = "within-reply",
         "What belongs to a reply comes between the reply's start and its end.";
     ReplyClosed = "reply-closed",
@@ -88,11 +92,11 @@ rules! {
     WithinResult = "within-result",
         "A result's pieces and its one end come after its start.";
     QuestionOfCall = "question-of-call",
-        "A question is about calls that wait for a result, once at a time, and its answer about calls that were asked about.";
+        "A question is about calls that wait for a result, once at a time, and its answer is of its kind and about calls that were asked about.";
     ChildWithinCall = "child-within-call",
         "A child that a call waits for begins and ends before the call's result ends.";
     ChildrenFirst = "children-first",
-        "Children end before their parent; only background children of the root may outlive its run.";
+        "Children end before their parent; only background children of the root, and those that code made between its runs, may outlive its run.";
 }
 
 impl fmt::Display for Rule {

@@ -2,6 +2,7 @@
 
 use super::{
     Rule,
+    call::Question,
     error::Step,
     reply::{BlockKind, Memory, Part, Reply},
 };
@@ -99,11 +100,13 @@ impl Run {
             E::ToolResultEnd(e) => self.within(&e.reply_id)?.end_result(&e.tool_call_id, session, memory),
             E::RequireUserConfirm(e) => {
                 let reply = self.within(&e.reply_id)?;
-                e.tool_calls.iter().try_for_each(|call| reply.ask(&call.id, session, memory))
+                let mut calls = e.tool_calls.iter();
+                calls.try_for_each(|call| reply.ask(Question::Confirm, &call.id, session, memory))
             }
             E::RequireExternalExecution(e) => {
                 let reply = self.within(&e.reply_id)?;
-                e.tool_calls.iter().try_for_each(|call| reply.ask(&call.id, session, memory))
+                let mut calls = e.tool_calls.iter();
+                calls.try_for_each(|call| reply.ask(Question::External, &call.id, session, memory))
             }
             E::UserConfirmResult(e) => {
                 let reply = self.within(&e.reply_id)?;

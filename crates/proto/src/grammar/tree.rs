@@ -20,18 +20,22 @@ pub(super) const ROOT: usize = 0;
 pub(super) struct Tree {
     sessions: Vec<Session>,
     index: HashMap<SessionId, usize>,
+    /// The open children by the id that clients route by.
+    subagents: HashMap<SubagentId, usize>,
 }
 
 /// A session. What is open in it is in its run, so an ended one costs little.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Session {
-    /// None for the root until a spawn says it.
+    /// None for the root until a spawn or a reply says it.
     id: Option<SessionId>,
     parent: usize,
     depth: u32,
-    /// None where the spawn did not say it.
+    /// None where the spawn did not say it, until the run's first event does.
     subagent_id: Option<SubagentId>,
     tie: Tie,
+    /// Whether its run began while its parent had none.
+    is_between: bool,
     /// The call of its parent that it waits with its result for this one.
     call: Option<ToolCallId>,
     /// How many runs it has had; the number of the last one.
@@ -57,7 +61,7 @@ enum Tie {
 
 impl Tree {
     pub(super) fn new() -> Self {
-        Self { sessions: vec![Session::default()], index: HashMap::new() }
+        Self { sessions: vec![Session::default()], index: HashMap::new(), subagents: HashMap::new() }
     }
 
     pub(super) fn session_mut(&mut self, session: usize) -> Option<&mut Session> {
@@ -90,12 +94,12 @@ impl Tree {
     }
 
     /// That a child's event comes in an open run and says of it what its spawn did.
-    pub(super) fn fits(&self, session: usize, scope: &ChildScope, runs: Runs) -> Step {
+    pub(super) fn fits(&mut self, session: usize, scope: &ChildScope, runs: Runs) -> Step {
         let id = &scope.child_session_id;
         Rule::SessionUnique.demand(session != ROOT, || format!("another id than the root's `{id}`"))?;
         let Some(known) = self.sessions.get(session) else { return Ok(()) };
         if runs == Runs::Counted {
-            Rule::Announced.demand(scope.run <= known.runs, || {
+            Rule::Announced.demand((1..=known.runs).contains(&scope.run), || {
                 format!("a spawn of run {} of `{id}` before it", scope.run)
             })?;
             Rule::AfterTerminal.demand(scope.run == known.runs && known.run.is_some(), || {
@@ -111,7 +115,37 @@ impl Tree {
         let subagent = known.subagent_id.as_ref();
         Rule::ScopeAsAnnounced.demand(subagent.is_none_or(|id| *id == scope.subagent_id), || {
             format!("the sub-agent `{}`", subagent.map_or("", SubagentId::as_str))
-        })
+        })?;
+        if subagent.is_none() {
+            self.route(session, &scope.subagent_id)?;
+        }
+        Ok(())
+    }
+
+    /// Takes note of the sub-agent that an open child is.
+    fn route(&mut self, child: usize, id: &SubagentId) -> Step {
+        if let Some(other) = self.subagents.get(id).filter(|&&other| other != child) {
+            let other = self.sessions.get(*other).and_then(|other| other.id.as_ref());
+            let other = other.map_or("", SessionId::as_str);
+            return Err(Rule::SubagentUnique
+                .expected(format!("another sub-agent than `{id}`, which the open child `{other}` is")));
+        }
+        self.subagents.insert(id.clone(), child);
+        if let Some(known) = self.sessions.get_mut(child) {
+            known.subagent_id = Some(id.clone());
+        }
+        Ok(())
+    }
+
+    /// That a session's reply names it. The root's first one says the root's id.
+    pub(super) fn learn_own(&mut self, session: usize, stated: &SessionId) -> Step {
+        let Some(known) = self.sessions.get_mut(session) else { return Ok(()) };
+        let Some(id) = &known.id else {
+            known.id = Some(stated.clone());
+            self.index.insert(stated.clone(), session);
+            return Ok(());
+        };
+        Rule::ReplyOfSession.demand(id == stated, || format!("the session `{id}`, not `{stated}`"))
     }
 
     /// Opens the run that a spawn of `parent` announces; gives the child and whether it is new.
@@ -133,7 +167,8 @@ impl Tree {
             .demand(run > runs, || format!("a run of `{id}` from {next} on, not a second spawn of {run}"))?;
         Rule::OneRunAtATime
             .demand(!is_open, || format!("the terminal of run {runs} of `{id}` before run {run}"))?;
-        let tie = tie(parent, spawn.spawn_mechanism);
+        let is_between = self.is_without_run(parent);
+        let tie = tie(parent, spawn.spawn_mechanism, is_between);
         let call = spawn.tool_call_id.as_ref().filter(|_| tie == Tie::Call);
         if let Some(call) = call {
             self.may_spawn(parent, call)?;
@@ -143,14 +178,18 @@ impl Tree {
             id: Some(id.clone()),
             parent,
             depth,
-            subagent_id: spawn.subagent_id.clone(),
+            subagent_id: None,
             tie,
+            is_between,
             call: call.cloned(),
             runs: run,
             run: Some(Box::new(Run::new(Progress::Announced))),
             awaited: BTreeSet::new(),
         };
         self.put(child, session);
+        if let Some(id) = &spawn.subagent_id {
+            self.route(child, id)?;
+        }
         self.tie(child);
         Ok(if known.is_some() { IsNew::No } else { IsNew::Yes })
     }
@@ -201,22 +240,27 @@ impl Tree {
         let id = &update.child_session_id;
         let child = self.index.get(id).copied().filter(|&child| child != ROOT);
         let known = child.and_then(|child| Some((child, self.sessions.get(child)?)));
-        let Some((child, known)) = known.filter(|(_, known)| update.run <= known.runs) else {
+        let Some((child, known)) = known.filter(|(_, known)| (1..=known.runs).contains(&update.run)) else {
             return Err(
                 Rule::UpdateOfChild.expected(format!("a spawn of run {} of `{id}` before it", update.run))
             );
         };
         let (parent, is_last) = (known.parent, update.run == known.runs);
+        let (is_open, is_between) = (known.run.is_some(), known.is_between || self.is_without_run(parent));
         let above = self.nearest_open(parent);
         Rule::UpdateOfChild.demand(speaker == above, || {
             let above = self.sessions.get(above).and_then(|above| above.id.as_ref());
             format!("the scope of `{}`, not this one", above.map_or("root", SessionId::as_str))
         })?;
         if is_last {
+            let waits = is_open && update.spawn_mechanism == Some(SpawnMechanism::Sync);
+            Rule::BetweenRuns.demand(!(waits && self.is_without_run(parent)), || {
+                format!("the prompt of the root's next run before `{id}` is a sync child")
+            })?;
             self.untie(child);
             if let Some(child) = self.sessions.get_mut(child) {
                 if let Some(mechanism) = update.spawn_mechanism {
-                    child.tie = tie(parent, mechanism);
+                    child.tie = tie(parent, mechanism, is_between);
                 }
                 if update.tool_call_id.is_some() {
                     child.call.clone_from(&update.tool_call_id);
@@ -225,6 +269,10 @@ impl Tree {
             self.tie(child);
         }
         Ok(())
+    }
+
+    fn is_without_run(&self, session: usize) -> bool {
+        self.sessions.get(session).is_some_and(|session| session.run.is_none())
     }
 
     fn nearest_open(&self, mut session: usize) -> usize {
@@ -248,6 +296,11 @@ impl Tree {
         self.untie(session);
         if let Some(known) = self.sessions.get_mut(session) {
             known.run = None;
+            if let Some(id) = &known.subagent_id
+                && self.subagents.get(id) == Some(&session)
+            {
+                self.subagents.remove(id);
+            }
         }
         Ok(())
     }
@@ -318,8 +371,10 @@ pub(super) enum IsNew {
     No,
 }
 
-fn tie(parent: usize, mechanism: SpawnMechanism) -> Tie {
+/// `is_between`: whether the child began, or is learnt about, while its parent had no run that could wait for it.
+fn tie(parent: usize, mechanism: SpawnMechanism, is_between: bool) -> Tie {
     match mechanism {
+        SpawnMechanism::Manual if parent == ROOT && is_between => Tie::Background,
         SpawnMechanism::Sync => Tie::Call,
         // A sub-agent waits for its background children itself.
         SpawnMechanism::AsyncWorker if parent == ROOT => Tie::Background,

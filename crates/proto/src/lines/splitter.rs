@@ -103,7 +103,7 @@ impl LineSplitter {
             if std::mem::take(&mut self.is_skipping) {
                 continue;
             }
-            if self.begun.len() + head.len() > self.max_line + usize::from(head.ends_with(b"\r")) {
+            if self.is_too_long(head) {
                 self.release();
                 return Some(Err(SplitError::TooLong { number, max_line: self.max_line }));
             }
@@ -137,8 +137,7 @@ impl LineSplitter {
         if self.is_skipping {
             return None;
         }
-        // One more byte may be the begin of the line's end.
-        if self.begun.len() + rest.len() > self.max_line + usize::from(rest.ends_with(b"\r")) {
+        if self.is_too_long(rest) {
             self.release();
             self.is_skipping = true;
             return Some(Err(SplitError::TooLong { number: self.number, max_line: self.max_line }));
@@ -146,6 +145,13 @@ impl LineSplitter {
         self.reserve(rest.len());
         self.begun.extend_from_slice(rest);
         None
+    }
+
+    /// Whether the line with this behind what has come of it is too long. A last byte more may be the begin of its end.
+    fn is_too_long(&self, more: &[u8]) -> bool {
+        let last = more.last().or_else(|| self.begun.last());
+        let longest = self.max_line.saturating_add(usize::from(last == Some(&b'\r')));
+        self.begun.len().saturating_add(more.len()) > longest
     }
 
     /// Doubles the buffer, but never beyond the longest line.
@@ -230,6 +236,24 @@ mod tests {
         }
         let exact = LineSplitter::new().max_line(5).next_line(&mut &b"12345\r\n"[..]).map(owned);
         assert_eq!(exact, Some(Ok((1, "12345".to_owned()))));
+    }
+
+    #[test]
+    fn an_exact_line_is_read_wherever_its_bytes_are_split() {
+        let bytes = b"12345\r\nabcde\n12345\r\n";
+        let expected = lines(&[(1, "12345"), (2, "abcde"), (3, "12345")]);
+        for first in 0..=bytes.len() {
+            for second in first..=bytes.len() {
+                let chunks = [&bytes[..first], &bytes[first..second], &[], &bytes[second..]];
+                for max_line in [5, usize::MAX] {
+                    let mut splitter = LineSplitter::new().max_line(max_line);
+                    assert_eq!(split(&mut splitter, &chunks), expected, "at {first} and {second}");
+                }
+                let too_long = split(&mut LineSplitter::new().max_line(4), &chunks);
+                assert_eq!(too_long.len(), 3, "at {first} and {second}: {too_long:?}");
+                assert!(too_long.iter().all(Result::is_err), "at {first} and {second}: {too_long:?}");
+            }
+        }
     }
 
     #[test]

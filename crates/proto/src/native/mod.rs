@@ -20,7 +20,10 @@
 //! | `stream_complete` | `STREAM_COMPLETE`, `interrupted` where `cancelled`, else `completed`. The message's `content` becomes one text block; what it has beyond id, name and role becomes its metadata |
 //! | `run_error` | `STREAM_COMPLETE`, `failed`, with `code` as the error's type |
 //! | `custom` | `CUSTOM`, `event_type` as its name and `event_data` as its value |
-//! | any other | a kind that we do not know, kept unchanged |
+//! | any other | a kind that we do not know, kept unchanged. A `type` of ours is an error |
+//!
+//! An object under `metadata` is the event's metadata. Of a mapped event, a field that the RFC does not have and whose
+//! name our kind has for something else (`outcome` of a `run_error`, `name` of a `custom`) is dropped.
 //!
 //! Parts and their deltas are of the last row: they name neither a reply nor a block, and one of them can be two of our
 //! events.

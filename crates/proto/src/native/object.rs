@@ -1,6 +1,9 @@
 //! An object whose fields are unread: the known ones are taken out, the others stay as they are.
 
-use std::{borrow::Cow, fmt};
+use std::{
+    borrow::Cow,
+    fmt::{self, Write as _},
+};
 
 use serde::{
     Deserialize, Deserializer,
@@ -42,6 +45,11 @@ impl<'a> Object<'a> {
         self.0.last().filter(|(key, _)| key.0 == name).map(|(_, raw)| *raw)
     }
 
+    /// Whether the field before the last one has this name.
+    pub(crate) fn last_but_one(&self, name: &str) -> bool {
+        self.0.iter().rev().nth(1).is_some_and(|(key, _)| key.0 == name)
+    }
+
     pub(crate) fn drop_last(&mut self) {
         self.0.pop();
     }
@@ -79,9 +87,8 @@ impl<'a> Object<'a> {
     /// Names and values as one text, the same for objects that say the same in the same way.
     pub(crate) fn write_to(&self, text: &mut String) {
         for (name, value) in &self.0 {
-            text.push_str(&name.0);
-            text.push('\0');
-            text.push_str(value.get());
+            // A name may have any character in it, so its length comes first.
+            let _ = write!(text, "{}:{}{}", name.0.len(), name.0, value.get());
             text.push('\0');
         }
     }
@@ -92,7 +99,10 @@ impl<'a> Object<'a> {
 
     /// The payload of the kind `tag`, and the fields that it does not have.
     pub(crate) fn payload(&self, tag: &str) -> Result<(EventKind, Fields), ReadError> {
-        let pairs = self.borrowed();
+        let mut pairs = self.borrowed();
+        if tag == "TOOL_RESULT_END" {
+            absent_if_null(&mut pairs, "response");
+        }
         let (kind, own) = EventKind::read(tag, pairs).map_err(|error| ReadError::field(tag, error))?;
         let mut extra = Fields::default();
         if let Some(own) = own {
@@ -102,6 +112,11 @@ impl<'a> Object<'a> {
         }
         Ok((kind, extra))
     }
+}
+
+/// Leaves the field out where it is `null`: a producer in another language writes its absence so.
+pub(super) fn absent_if_null(pairs: &mut Pairs<'_>, name: &str) {
+    pairs.retain(|(key, raw)| *key != name || raw.get() != "null");
 }
 
 pub(crate) fn parse<'a, T: Deserialize<'a>>(name: &str, of: &str, raw: &'a RawValue) -> Result<T, ReadError> {

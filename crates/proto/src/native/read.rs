@@ -2,7 +2,12 @@
 
 use std::{collections::HashMap, fmt, sync::Arc};
 
-use super::{ReadError, object::Object, payload, rfc, shared::Shared};
+use super::{
+    ReadError,
+    object::{Object, absent_if_null},
+    payload, rfc,
+    shared::Shared,
+};
 use crate::{
     ChildScope, Event, EventId, EventKind, Fields, Metadata, Scope, SessionId, Stamp, Timestamp,
     ids::{HasIds as _, Ids},
@@ -82,7 +87,9 @@ impl Reader {
         let scope = wrappers.get_or_read(&text, || {
             let mut scope: ChildScope = match tag {
                 Tag::Native(tag) => {
-                    payload::read(wrapper.borrowed()).map_err(|error| ReadError::field(tag, error))?
+                    let mut fields = wrapper.borrowed();
+                    absent_if_null(&mut fields, "run");
+                    payload::read(fields).map_err(|error| ReadError::field(tag, error))?
                 }
                 Tag::Rfc(_) => rfc::scope(wrapper)?,
             };

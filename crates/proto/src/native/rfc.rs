@@ -17,7 +17,7 @@ use super::{
 use crate::{
     ChildScope, ContentBlock, ErrorInfo, ErrorType, EventKind, Fields, Json, Message, MessageId, Metadata,
     Outcome, Role, SessionId, SourceType, Stamp, SubagentId, TextBlock, ToolCallId,
-    event::{Custom, StreamComplete, Unknown},
+    event::{Custom, Payload, StreamComplete, Unknown},
 };
 
 /// What the wrapper around a child's event calls itself.
@@ -60,13 +60,18 @@ pub(super) fn read(
 ) -> Result<Read, ReadError> {
     match kind {
         "spawn_session_start" => {
-            let metadata = object.take_metadata(kind, shared)?;
+            let metadata = take_metadata(&mut object, kind, shared)?;
             let read = object.payload("SPAWN_SESSION_START");
             Ok((metadata, read.map_err(|error| renamed(error, kind))?))
         }
-        "stream_complete" => Ok((Metadata::default(), stream_complete(object, child, stamp)?)),
-        "run_error" => Ok((Metadata::default(), run_error(object)?)),
-        "custom" => Ok((Metadata::default(), custom(object)?)),
+        "stream_complete" => {
+            Ok((take_metadata(&mut object, kind, shared)?, stream_complete(object, child, stamp)?))
+        }
+        "run_error" => Ok((take_metadata(&mut object, kind, shared)?, run_error(object)?)),
+        "custom" => Ok((take_metadata(&mut object, kind, shared)?, custom(object)?)),
+        _ if kind == "SUB_AGENT" || EventKind::TAGS.contains(&kind) => {
+            Err(ReadError::field(kind, "is of the native spelling; name it by `type`"))
+        }
         _ => {
             // An object is the metadata of a native event too; anything else under that name is left where it is.
             let is_object = object.get("metadata").is_some_and(|raw| raw.get().starts_with('{'));
@@ -75,6 +80,18 @@ pub(super) fn read(
             Ok((metadata, (unknown.into(), Fields::default())))
         }
     }
+}
+
+/// The metadata of an event of a kind that we have, which would else be written beside the event's own.
+fn take_metadata(
+    object: &mut Object<'_>,
+    kind: &str,
+    shared: &mut Shared<Metadata>,
+) -> Result<Metadata, ReadError> {
+    if object.get("metadata").is_some_and(|raw| raw.get() == "null") {
+        object.take_raw("metadata");
+    }
+    object.take_metadata(kind, shared)
 }
 
 /// The same error under the name that the line has.
@@ -97,7 +114,7 @@ fn stream_complete(
     if let Some(raw) = object.take_optional::<Option<&RawValue>>("message", KIND)?.flatten() {
         complete = complete.message(message(raw, child, stamp)?);
     }
-    Ok((complete.into(), rest(&object)))
+    Ok((complete.into(), beyond::<StreamComplete>(&object)))
 }
 
 /// A chat message: text as a text block, any other content as its JSON text; what we have no field for as metadata.
@@ -130,17 +147,24 @@ fn run_error(mut object: Object<'_>) -> Result<(EventKind, Fields), ReadError> {
     let code: Option<String> = object.take_optional::<Option<String>>("code", KIND)?.flatten();
     let error_type = code.map_or(ErrorType::UNKNOWN, ErrorType::other);
     let complete = StreamComplete::new(Outcome::Failed).error(ErrorInfo::new(error_type, text));
-    Ok((complete.into(), rest(&object)))
+    Ok((complete.into(), beyond::<StreamComplete>(&object)))
 }
 
 fn custom(mut object: Object<'_>) -> Result<(EventKind, Fields), ReadError> {
     const KIND: &str = "custom";
     let name: Arc<str> = object.take("event_type", KIND)?;
     let value: Json = object.take("event_data", KIND)?;
-    Ok((Custom::new(name, value).into(), rest(&object)))
+    Ok((Custom::new(name, value).into(), beyond::<Custom>(&object)))
 }
 
 fn rest(object: &Object<'_>) -> Fields {
     let rest: Pairs<'_> = object.borrowed();
+    payload::to_fields(rest)
+}
+
+/// What is left that an event of the kind can have beside its own fields.
+fn beyond<P: Payload>(object: &Object<'_>) -> Fields {
+    let mut rest: Pairs<'_> = object.borrowed();
+    rest.retain(|(name, _)| !P::FIELDS.contains(name));
     payload::to_fields(rest)
 }

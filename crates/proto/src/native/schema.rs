@@ -70,6 +70,9 @@ fn events(generator: &mut SchemaGenerator) -> Vec<(String, Value)> {
         );
         if let Some(Value::Object(properties)) = event.get_mut("properties") {
             properties.insert("metadata".to_owned(), metadata.clone().into());
+            if let Some(response) = properties.get_mut("response") {
+                or_null(response);
+            }
         }
         event.insert("type".to_owned(), json!("object"));
         events.push((tag.to_owned(), event.into()));
@@ -77,9 +80,24 @@ fn events(generator: &mut SchemaGenerator) -> Vec<(String, Value)> {
     events
 }
 
+/// Accepts `null` too, which is read as if the field were not there.
+fn or_null(schema: &mut Value) {
+    let mut inner = schema.take();
+    let mut either = Map::from_iter([("anyOf".to_owned(), Value::Null)]);
+    for annotation in ["description", "default"] {
+        let value = inner.as_object_mut().and_then(|inner| inner.remove(annotation));
+        either.extend(value.map(|value| (annotation.to_owned(), value)));
+    }
+    either.insert("anyOf".to_owned(), json!([inner, { "type": "null" }]));
+    *schema = either.into();
+}
+
 /// A child's event in its scope.
 fn sub_agent(generator: &mut SchemaGenerator) -> Schema {
     let mut schema = <ChildScope as schemars::JsonSchema>::json_schema(generator);
+    if let Some(run) = schema.pointer_mut("/properties/run") {
+        or_null(run);
+    }
     put_before(&mut schema, &[("type", json!({ "const": "SUB_AGENT" })), ("event", reference("EVENT"))]);
     schema
         .insert("description".to_owned(), json!("A child's event, in one run of its session. Never nested."));

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use anabranch_proto::{
     ChildScope, Event, EventKind, FinishedReason, Metadata, Scope, Timestamp, ToolCallBlock, ToolResultState,
     event::{
-        Custom, ExternalExecutionResult, ReplyEnd, ReplyStart, RequireExternalExecution, TextBlockStart,
-        ToolCallEnd, ToolCallStart, ToolResultEnd, ToolResultStart, ToolResultTextDelta, UserInterrupt,
+        ConfirmResult, Custom, ExternalExecutionResult, ModelCallStart, ReplyEnd, ReplyStart,
+        RequireExternalExecution, TextBlockStart, ToolCallEnd, ToolCallStart, ToolResultEnd, ToolResultStart,
+        ToolResultTextDelta, UserConfirmResult, UserInterrupt,
     },
     grammar::{Profile, Rule, Violation},
 };
@@ -120,6 +121,30 @@ fn an_answer_alone_is_what_the_next_stream_goes_on_from() {
         let follows = vec![answer, ToolResultTextDelta::new("r", "c", "a page").into()];
         assert_eq!(agentscope(&events(&Scope::Root, follows)).unwrap_err().rule, Rule::Terminal);
     }
+}
+
+#[test]
+fn the_rest_of_a_reply_may_stop_where_nothing_of_it_is_open() {
+    let call = || ToolCallBlock::new("c", "look", "{}");
+    // Of two calls that wait one is answered, and has its result.
+    let rest: Vec<EventKind> = vec![
+        UserConfirmResult::new("r", vec![ConfirmResult::new(true, call())]).into(),
+        ToolResultStart::new("r", "c", "look").into(),
+        ToolResultEnd::new("r", "c", ToolResultState::Success).into(),
+    ];
+    assert_eq!(agentscope(&events(&Scope::Root, rest.clone())), Ok(()));
+    assert_eq!(agentscope(&events(&Scope::Root, rest[1..].to_vec())), Ok(()));
+    for open in [
+        TextBlockStart::new("r", "b").into(),
+        ModelCallStart::new("r", "model").into(),
+        ToolCallStart::new("r", "d", "look").into(),
+    ] {
+        let stream = [rest.clone(), vec![open]].concat();
+        assert_eq!(agentscope(&events(&Scope::Root, stream)).unwrap_err().rule, Rule::Terminal);
+    }
+    // A whole reply says itself what it waits for.
+    let whole = vec![reply_start()];
+    assert_eq!(agentscope(&events(&Scope::Root, whole)).unwrap_err().rule, Rule::Terminal);
 }
 
 #[test]

@@ -82,7 +82,7 @@ fn without(event: &Event, rest: &[Arc<Event>]) -> Verdict {
             &[R::ReplyClosed]
         }
         // An answer has had its question.
-        E::RequireUserConfirm(_) => &[R::QuestionOfCall],
+        E::RequireUserConfirm(_) | E::RequireExternalExecution(_) => &[R::QuestionOfCall],
         _ => return Verdict::Valid,
     })
 }

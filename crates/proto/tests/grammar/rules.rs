@@ -34,6 +34,7 @@ fn a_violation_names_rule_event_session_and_what_was_expected() {
     SPAWN_SESSION_START 01KDVDNA000000000000000006 of root breaks `announced-once`: expected a run of `ses_1` from 2 on, not a second spawn of 1
     SPAWN_SESSION_START 01KDVDNA000000000000000009 of root breaks `spawn-in-parent`: expected the parent `ses_0`, not `ses_1`
     SPAWN_SESSION_START 01KDVDNA000000000000000006 of root breaks `session-unique`: expected another id than the root's `ses_0`
+    SPAWN_SESSION_START 01KDVDNA000000000000000009 of root breaks `subagent-unique`: expected another sub-agent than `sa_1`, which the open child `ses_1` is
     SPAWN_SESSION_START 01KDVDNA000000000000000006 of root breaks `depth`: expected the depth 1, not 2
     SPAWN_SESSION_START 01KDVDNA00000000000000000J of ses_5 breaks `depth-limit`: expected no child deeper than 5, not 6
     TEXT_BLOCK_DELTA 01KDVDNA00000000000000000B of ses_1 breaks `scope-as-announced`: expected the sub-agent `sa_1`
@@ -44,6 +45,7 @@ fn a_violation_names_rule_event_session_and_what_was_expected() {
     STREAM_COMPLETE 01KDVDNA00000000000000000E of ses_1 breaks `after-terminal`: expected nothing more of run 1 of `ses_1`, which has ended
     the end of the stream of root breaks `terminal`: expected STREAM_COMPLETE of run 1
     REPLY_START 01KDVDNA000000000000000002 of root breaks `one-reply-at-a-time`: expected the end of the reply `reply_ses_0_1` before the start of the next
+    REPLY_END 01KDVDNA000000000000000010 of root breaks `reply-of-session`: expected the session `ses_0`, not `ses_9`
     TEXT_BLOCK_START 01KDVDNA000000000000000007 of root breaks `within-reply`: expected the open reply `reply_ses_0_1`, not `reply_9`
     REPLY_END 01KDVDNA000000000000000010 of root breaks `reply-closed`: expected the end of the block `block_2` before that of the reply `reply_ses_0_1`
     STREAM_COMPLETE 01KDVDNA000000000000000011 of root breaks `run-closed`: expected the end of the reply `reply_ses_0_1` before it

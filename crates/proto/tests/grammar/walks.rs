@@ -50,8 +50,8 @@ impl Step {
                 .spawn_mechanism(Some(SpawnMechanism::Sync))
                 .into(),
             3 | 4 => UserMessage::new("m", [], MessageOrigin::Parent).into(),
-            5 | 6 => ReplyStart::new("s", "r", "n").into(),
-            7 => ReplyEnd::new("s", "r", FinishedReason::Completed).into(),
+            5 | 6 => ReplyStart::new(format!("s{}", self.session), "r", "n").into(),
+            7 => ReplyEnd::new(format!("s{}", self.session), "r", FinishedReason::Completed).into(),
             8 | 9 => StreamComplete::new(Outcome::Completed).into(),
             10 => TextBlockStart::new("r", block).into(),
             11 => TextBlockDelta::new("r", block, "x").into(),

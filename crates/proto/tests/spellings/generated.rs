@@ -126,12 +126,10 @@ impl Maker {
         ];
         let data = DataSource::from_part("image/png".into(), &self.part());
         let other = serde_json::from_str(r#"{"type":"hologram","size":1e3,"of":null}"#).unwrap();
-        let blocks: [ContentBlock; 4] = [
-            TextBlock::new(self.dice.text()).id(self.dice.text()).into(),
-            DataBlock::new(data).name(self.dice.text()).into(),
-            call.into(),
-            other,
-        ];
+        let mut text = TextBlock::new(self.dice.text()).id(self.dice.text());
+        text.extra.insert(self.dice.pick(&["later", "", "ü\""]), self.dice.json());
+        let blocks: [ContentBlock; 4] =
+            [text.into(), DataBlock::new(data).name(self.dice.text()).into(), call.into(), other];
         let count = self.dice.below(blocks.len() + 1);
         blocks.into_iter().take(count).collect()
     }

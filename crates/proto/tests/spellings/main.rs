@@ -3,5 +3,8 @@
 mod bad_input;
 mod captured;
 mod dice;
+mod foreign;
 mod generated;
+mod kept;
 mod laws;
+mod owners;

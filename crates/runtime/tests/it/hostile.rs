@@ -260,12 +260,16 @@ fn numbered(events: impl IntoIterator<Item = (Scope, EventKind)>) -> Vec<Event> 
 }
 
 fn a_reply(text: &str) -> Vec<(Scope, EventKind)> {
+    a_reply_of("theirs", text)
+}
+
+fn a_reply_of(session: &str, text: &str) -> Vec<(Scope, EventKind)> {
     let kinds: [EventKind; 5] = [
-        ReplyStart::new("theirs", "r", "theirs").into(),
+        ReplyStart::new(session, "r", "theirs").into(),
         TextBlockStart::new("r", "b").into(),
         TextBlockDelta::new("r", "b", text).into(),
         TextBlockEnd::new("r", "b").into(),
-        ReplyEnd::new("theirs", "r", FinishedReason::Completed).into(),
+        ReplyEnd::new(session, "r", FinishedReason::Completed).into(),
     ];
     kinds.into_iter().map(|kind| (Scope::Root, kind)).collect()
 }
@@ -289,7 +293,7 @@ async fn a_foreign_sessions_children_are_its_childs_children() {
     let scope = Scope::from(inner.clone());
     let mut script = a_reply("outer");
     let spawn = SpawnSessionStart::new(&inner, SpawnMechanism::Sync, "Run inner task");
-    let said = a_reply("inner").into_iter().map(|(_, kind)| (scope.clone(), kind));
+    let said = a_reply_of("theirs-inner", "inner").into_iter().map(|(_, kind)| (scope.clone(), kind));
     let nested: Vec<_> = [(Scope::Root, spawn.into())]
         .into_iter()
         .chain(said)

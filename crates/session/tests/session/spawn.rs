@@ -275,6 +275,28 @@ const CASES: &[(&str, &str, &str)] = &[
            root spawn c#1<root@1 manual "work""#,
     ),
     (
+        "a child's run begins with a prompt, whatever its producer calls it",
+        "prompt root hi
+         spawn c
+         prompt c origin=steering go",
+        r#"root prompt user "hi"
+           root spawn c#1<root@1 sync "work"
+           c#1 prompt parent "go""#,
+    ),
+    (
+        "between the root's runs nobody begins to wait for a child",
+        "prompt root hi
+         spawn w async
+         prompt w go
+         end root
+         update w mechanism=sync",
+        r#"root prompt user "hi"
+           root spawn w#1<root@1 async_worker "work"
+           w#1 prompt parent "go"
+           root end completed
+           root update w#1 manual"#,
+    ),
+    (
         "an update of a child is passed on, one of nobody is not",
         "prompt root hi
          spawn c

@@ -237,6 +237,7 @@ impl Line {
                 let child = self.child();
                 SessionUpdated::new(child.child_session_id, self.run)
                     .description(self.get("task").map(str::to_owned))
+                    .spawn_mechanism(self.get("mechanism").map(|_| SpawnMechanism::Sync))
                     .into()
             }
             "prompt" => {

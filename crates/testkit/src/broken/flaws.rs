@@ -49,6 +49,13 @@ pub(super) const FLAWS: &[Flaw] = &[
             }
         });
     }),
+    flaw(Rule::SubagentUnique, "the second child is the first one's sub-agent", two_children, |edit| {
+        edit.change(("SPAWN_SESSION_START", 1), |kind| {
+            if let EventKind::SpawnSessionStart(spawn) = kind {
+                spawn.subagent_id = Some("sa_1".into());
+            }
+        });
+    }),
     flaw(Rule::Depth, "the root's child says depth 2", one_child, |edit| {
         edit.change(("SPAWN_SESSION_START", 0), |kind| {
             if let EventKind::SpawnSessionStart(spawn) = kind {
@@ -93,6 +100,13 @@ pub(super) const FLAWS: &[Flaw] = &[
     }),
     flaw(Rule::OneReplyAtATime, "a reply begins in a reply", one_agent, |edit| {
         edit.repeat(("REPLY_START", 0));
+    }),
+    flaw(Rule::ReplyOfSession, "the reply's end names another session", one_agent, |edit| {
+        edit.change(("REPLY_END", 0), |kind| {
+            if let EventKind::ReplyEnd(end) = kind {
+                end.session_id = "ses_9".into();
+            }
+        });
     }),
     flaw(Rule::WithinReply, "a text is of another reply", one_agent, |edit| {
         edit.change(("TEXT_BLOCK_START", 0), |kind| {

@@ -44,7 +44,7 @@ pub(crate) enum Profile {
 /// How the events are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Written {
-    /// As the first line looks
+    /// As the first line looks that is not the same in both
     Auto,
     /// A child's event in a `SUB_AGENT` object
     Native,
