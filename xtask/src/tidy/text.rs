@@ -18,12 +18,12 @@ const FOLDERS: &[&str] = &[
 const HOSTS: &[&str] = &[
     concat!("index.crates", ".io"),
     concat!("static.crates", ".io"),
-    concat!("crates.io", "-index"),
-    concat!("registry.npmjs", ".org"),
+    concat!("crates", ".io-index"),
+    concat!("npm", "js."),
     concat!("registry.yarnpkg", ".com"),
     concat!("proxy.golang", ".org"),
     concat!("pypi", ".org"),
-    concat!("files.pythonhosted", ".org"),
+    concat!("python", "hosted.org"),
 ];
 
 /// Finds paths and hosts in any text file. Lock files have to name the hosts.
