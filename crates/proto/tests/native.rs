@@ -67,6 +67,26 @@ fn each_captured_event_is_written_as_it_was_read() {
     assert!(captured.iter().all(|tag| tags.iter().any(|seen| seen == tag)), "{captured:?}");
 }
 
+/// Each captured class's fields, as agentscope's own schemas list them, are those that we write, in the same order.
+#[test]
+fn each_kinds_fields_are_those_of_agentscopes_schema() {
+    let schemas: serde_json::Value =
+        serde_json::from_str(include_str!("data/agentscope/schemas.json")).unwrap();
+    let schemas = schemas.as_object().unwrap();
+    let mut compared = 0;
+    for line in SAMPLES.lines() {
+        let written = native::to_string(&Reader::default().read(line).unwrap().event).unwrap();
+        let written: serde_json::Map<String, serde_json::Value> = serde_json::from_str(&written).unwrap();
+        let is_of_type =
+            |schema: &&serde_json::Value| schema["properties"]["type"]["default"] == written["type"];
+        let schema = schemas.values().find(is_of_type).expect("a schema for each class");
+        let fields: Vec<_> = schema["properties"].as_object().unwrap().keys().collect();
+        assert_eq!(written.keys().collect::<Vec<_>>(), fields, "{}", written["type"]);
+        compared += 1;
+    }
+    assert_eq!(compared, 28);
+}
+
 #[test]
 fn our_own_kinds_have_their_spelling() {
     let scope = Scope::from(child());
