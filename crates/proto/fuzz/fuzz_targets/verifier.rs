@@ -24,7 +24,8 @@ fuzz_target!(|data: &[u8]| {
                 break;
             }
         }
-        if is_well_formed && verifier.finish().is_ok() {
+        // In agentscope's own streams a reply that waits has no end, and so stays open.
+        if is_well_formed && verifier.finish().is_ok() && matches!(profile, Profile::Native) {
             assert_eq!(verifier.open(), 0);
         }
     }
