@@ -134,17 +134,25 @@ fn take(left: &Left) -> ToolContext {
     left.lock().unwrap().take().unwrap()
 }
 
-#[test]
-fn nothing_can_be_emitted_after_the_end() {
+/// A tool that leaves its context, then does `work`.
+fn leaver<W>(work: impl Fn() -> W + Send + Sync + 'static) -> (Left, Acting)
+where
+    W: Future<Output = Result<&'static str, String>> + Send + 'static,
+{
     let left = Left::default();
     let tool = {
         let left = Arc::clone(&left);
         FunctionTool::new("a", "", move |_: Count, context: ToolContext| {
             leave(&left, context);
-            std::future::ready(Ok::<_, String>("done"))
+            work()
         })
     };
-    let acting = Acting::new(Toolkit::new().with(tool));
+    (left, Acting::new(Toolkit::new().with(tool)))
+}
+
+#[test]
+fn nothing_can_be_emitted_after_the_end() {
+    let (left, acting) = leaver(|| std::future::ready(Ok("done")));
     let mut running = ExecuteToolCall::new(call("a"), root_caller(), &acting);
     check_call(&drain(&mut running));
 
@@ -161,15 +169,7 @@ fn nothing_can_be_emitted_after_the_end() {
 
 #[test]
 fn what_is_emitted_elsewhere_while_the_tool_waits_wakes_the_reader() {
-    let left = Left::default();
-    let tool = {
-        let left = Arc::clone(&left);
-        FunctionTool::new("a", "", move |_: Count, context: ToolContext| {
-            leave(&left, context);
-            std::future::pending::<Result<(), String>>()
-        })
-    };
-    let acting = Acting::new(Toolkit::new().with(tool));
+    let (left, acting) = leaver(std::future::pending);
     let mut running = ExecuteToolCall::new(call("a"), root_caller(), &acting);
     let (counter, waker) = WakeCounter::pair();
     let cx = &mut Context::from_waker(&waker);
@@ -185,15 +185,7 @@ fn what_is_emitted_elsewhere_while_the_tool_waits_wakes_the_reader() {
 
 #[test]
 fn whoever_waits_to_emit_is_told_when_the_call_is_dropped() {
-    let left = Left::default();
-    let tool = {
-        let left = Arc::clone(&left);
-        FunctionTool::new("a", "", move |_: Count, context: ToolContext| {
-            leave(&left, context);
-            std::future::pending::<Result<(), String>>()
-        })
-    };
-    let acting = Acting::new(Toolkit::new().with(tool));
+    let (left, acting) = leaver(std::future::pending);
     let running = ExecuteToolCall::new(call("a"), root_caller(), &acting);
     let context = take(&left);
     let cx = &mut Context::from_waker(Waker::noop());
