@@ -185,7 +185,9 @@ async fn a_reader_that_is_never_slow_loses_nothing_however_large_the_results() {
 
 #[tokio::test(start_paused = true)]
 async fn a_cursor_beyond_the_end_holds_nobody_back() {
-    let session = says("agent", "hi").session();
+    let model = ScriptedModel::from_fn("scripted", |_| Turn::new().text("word ".repeat(100)));
+    let session =
+        Agent::builder("agent", model).limits(Limits::default().reader_window(1_000)).build().session();
     let _beyond = session.subscribe_lossless(1_000);
     let start = tokio::time::Instant::now();
     session.prompt("Go.").await.unwrap().finished().await.unwrap();
