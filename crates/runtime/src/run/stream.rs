@@ -92,6 +92,11 @@ impl AgentRun {
         self.machine.result()
     }
 
+    /// Whether the terminal was given: nothing follows.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.machine.result().is_some() && self.machine.ready.is_empty()
+    }
+
     /// Stops whatever runs and ends the run with this outcome: its terminal is the next and last event.
     pub(crate) fn cut(&mut self, outcome: Outcome, error: Option<ErrorInfo>) {
         // What was made and not yet read is still a part of the run.

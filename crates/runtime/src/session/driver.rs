@@ -196,6 +196,10 @@ impl Driver {
                         core.slots.note_tree(processor.tree().len().saturating_sub(1));
                     });
                     *out_bytes += bytes(out.get(before..).unwrap_or_default());
+                    // Whoever reads the terminal finds the next prompt under way: nobody else has a turn in between.
+                    if run.has_ended() {
+                        return Turn::Ended;
+                    }
                     if *out_bytes >= core.limits.bytes_per_turn() {
                         return Turn::More;
                     }
