@@ -3,6 +3,7 @@
 use std::{
     any::Any,
     future::Future as _,
+    mem,
     panic::{AssertUnwindSafe, catch_unwind},
     pin::Pin,
     sync::Arc,
@@ -66,7 +67,7 @@ impl Asked {
                 Err(panic) => return Poll::Ready(Some(Err(panicked(&*panic)))),
             }
         }
-        let is_behind = std::mem::take(&mut self.items_since_look) >= ITEMS_PER_LOOK;
+        let is_behind = mem::take(&mut self.items_since_look) >= ITEMS_PER_LOOK;
         if self.deadline.as_mut().poll(cx).is_ready() {
             let text = format!("the model did not finish within {} s", limit.as_secs_f64());
             return Poll::Ready(Some(Err(ModelError::new(ErrorType::UPSTREAM, text))));
@@ -105,6 +106,9 @@ impl AgentRun {
     }
 
     fn follow(&mut self, next: Next) {
+        if let Err(error) = self.stop() {
+            tracing::warn!(%error, "the run goes on");
+        }
         self.phase = match next {
             Next::CallModel(request) => match self.call(request) {
                 Ok(phase) => phase,
@@ -123,6 +127,12 @@ impl AgentRun {
             }
             Next::End => Phase::Ended,
         };
+    }
+
+    /// Drops what runs. That is somebody else's code, and may panic.
+    fn stop(&mut self) -> Result<(), ModelError> {
+        let phase = mem::replace(&mut self.phase, Phase::Ended);
+        catch_unwind(AssertUnwindSafe(|| drop(phase))).map_err(|panic| panicked(&*panic))
     }
 
     fn call(&self, request: ModelRequest) -> Result<Phase, ModelError> {
@@ -145,7 +155,11 @@ impl AgentRun {
                 let next = match std::task::ready!(asked.poll(limit, cx)) {
                     Some(Ok(item)) => self.machine.model_item(item),
                     Some(Err(error)) => Some(self.machine.model_failed(error)),
-                    None => Some(self.machine.model_ended()),
+                    // An answer is whole when its stream is gone.
+                    None => Some(match self.stop() {
+                        Ok(()) => self.machine.model_ended(),
+                        Err(error) => self.machine.model_failed(error),
+                    }),
                 };
                 if let Some(next) = next {
                     self.follow(next);
