@@ -31,10 +31,11 @@ pub enum Executed {
 
 /// Stream of one call as events.
 ///
-/// `TOOL_RESULT_START`, then deltas and passed events as they come, `TOOL_RESULT_END`, and the response as last item.
+/// `TOOL_RESULT_START`, then deltas and passed events as they come, `TOOL_RESULT_END`, and the response as last item. What a
+/// call asks first (whether it may run, or for a result from elsewhere), and the answer, come before the start.
 ///
-/// Of events pass, wherever they come from: in the caller's own scope `CUSTOM`, spawns, and updates of whom this call
-/// spawned, with the reserved keys of metadata that only the caller sets; the events of this call's children in their
+/// Of events pass, wherever they come from: in the caller's own scope `CUSTOM`, spawns, updates of whom this call
+/// spawned, and questions about this call with their answers, with the reserved keys of metadata that only the caller sets; the events of this call's children in their
 /// announced runs, and of all below them. A child that was not announced is this call's where its scope names the caller as
 /// parent and this call or none, and no call beside this one has it. Anything else is dropped, counted and warned of.
 ///
@@ -50,6 +51,8 @@ pub struct ExecuteToolCall {
     gate: Gate,
     /// What came through the layers, in case one of them loses the response.
     passed: Option<Box<Accumulator>>,
+    /// Whether the result has begun on the stream.
+    is_started: bool,
     ready: VecDeque<Executed>,
 }
 
@@ -65,14 +68,22 @@ impl ExecuteToolCall {
             name: Arc::clone(&call.name),
             acting: None,
             passed: acting.has_layers().then(|| Box::new(Accumulator::new())),
+            is_started: false,
             ready: VecDeque::with_capacity(2),
         };
-        this.push(ToolResultStart::new(&this.caller.reply_id, &this.call_id, Arc::clone(&call.name)));
         match catch(|| acting.call(call, context)) {
             Ok(stream) => this.acting = Some(stream),
             Err(message) => this.fail_by_panic(&message),
         }
         this
+    }
+
+    /// Begins the result, where it has not begun.
+    fn start(&mut self) {
+        if !self.is_started {
+            self.is_started = true;
+            self.push(ToolResultStart::new(&self.caller.reply_id, &self.call_id, Arc::clone(&self.name)));
+        }
     }
 
     fn push(&mut self, kind: impl Into<EventKind>) {
@@ -83,6 +94,7 @@ impl ExecuteToolCall {
 
     #[expect(clippy::match_same_arms, reason = "a kind that is not named fails the lint for wildcards")]
     fn push_chunk(&mut self, chunk: ToolChunk) {
+        self.start();
         if let Some(passed) = &mut self.passed {
             passed.add(&chunk);
         }
@@ -111,6 +123,7 @@ impl ExecuteToolCall {
     }
 
     fn end(&mut self, mut response: ToolResponse) {
+        self.start();
         // A layer that panics when it is dropped panics in there; the response stands.
         self.acting = None;
         self.gate.release();
@@ -148,10 +161,17 @@ impl Stream for ExecuteToolCall {
                 return Poll::Ready(None);
             };
             match catch(|| Pin::new(acting).poll_next(cx)) {
+                // It runs from here on, unless it waits for leave to.
+                Ok(Poll::Pending) if !self.is_started && !self.gate.is_asking() => self.start(),
                 Ok(Poll::Pending) => return Poll::Pending,
                 Ok(Poll::Ready(Some(CallItem::Event(event)))) => {
+                    let was_asking = self.gate.is_asking();
                     if let Some(event) = self.gate.pass(event) {
-                        return Poll::Ready(Some(Executed::Event(event)));
+                        // A question, what is said meanwhile, and its answer.
+                        if !was_asking && !self.gate.is_asking() {
+                            self.start();
+                        }
+                        self.ready.push_back(Executed::Event(event));
                     }
                 }
                 Ok(Poll::Ready(Some(CallItem::Chunk(chunk)))) => self.push_chunk(chunk),
@@ -170,7 +190,7 @@ impl Stream for ExecuteToolCall {
     fn size_hint(&self) -> (usize, Option<usize>) {
         // A running call has at least its end and its response to give.
         match &self.acting {
-            Some(_) => (self.ready.len() + 2, None),
+            Some(_) => (self.ready.len() + 2 + usize::from(!self.is_started), None),
             None => (self.ready.len(), Some(self.ready.len())),
         }
     }

@@ -12,7 +12,7 @@ use std::{
 };
 
 use anabranch_proto::{
-    ChildScope, Event, EventKind, Fields, Json, Metadata, Scope, SessionId, ToolCallId,
+    ChildScope, Event, EventKind, Fields, Json, Metadata, ReplyId, Scope, SessionId, ToolCallId,
     event::{SessionUpdated, SpawnSessionStart},
 };
 
@@ -30,6 +30,17 @@ pub(crate) struct Gate {
     children: HashMap<SessionId, Option<u32>>,
     /// The scope that passed last: the next event mostly shares it.
     last: Option<Arc<ChildScope>>,
+    /// What the call has asked and not been answered.
+    question: Option<Question>,
+}
+
+/// What a call asks about itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Question {
+    /// Whether it may be carried out.
+    Confirm,
+    /// For a result from elsewhere.
+    External,
 }
 
 /// Why an event may not leave a call.
@@ -37,7 +48,7 @@ type Refused = &'static str;
 
 impl Gate {
     pub(crate) fn new(caller: Arc<Caller>, call_id: ToolCallId) -> Self {
-        Self { caller, call_id, children: HashMap::new(), last: None }
+        Self { caller, call_id, children: HashMap::new(), last: None, question: None }
     }
 
     /// Gives the event where it may leave, with the metadata that it may have; else drops, counts and warns.
@@ -71,6 +82,11 @@ impl Gate {
         }
     }
 
+    /// Whether the call has asked something and waits for the answer.
+    pub(crate) fn is_asking(&self) -> bool {
+        self.question.is_some()
+    }
+
     /// Lets others have the children: the call has ended.
     pub(crate) fn release(&mut self) {
         self.last = None;
@@ -94,7 +110,7 @@ impl Gate {
         Ok(None)
     }
 
-    /// In its caller's name a call may only report, announce, and say more of whom it announced.
+    /// In its caller's name a call may only report, announce, say more of whom it announced, and ask about itself.
     fn judge_own(&mut self, event: &Event) -> Result<Option<Metadata>, Refused> {
         if let EventKind::Custom(_) = &event.kind {
             Ok(self.reported(&event.metadata))
@@ -108,8 +124,67 @@ impl Gate {
             let session = self.caller.session_id.clone();
             self.announce(spawn, &session)?;
             Ok(self.announced(&event.metadata))
+        } else if let EventKind::RequireUserConfirm(ask) = &event.kind {
+            let calls = ask.tool_calls.iter().map(|call| &call.id);
+            self.ask(&ask.reply_id, calls, Question::Confirm)?;
+            Ok(self.reported(&event.metadata))
+        } else if let EventKind::RequireExternalExecution(ask) = &event.kind {
+            let calls = ask.tool_calls.iter().map(|call| &call.id);
+            self.ask(&ask.reply_id, calls, Question::External)?;
+            Ok(self.reported(&event.metadata))
+        } else if let EventKind::UserConfirmResult(answer) = &event.kind {
+            let calls = answer.confirm_results.iter().map(|result| &result.tool_call.id);
+            self.answer(&answer.reply_id, calls, Question::Confirm)?;
+            Ok(self.reported(&event.metadata))
+        } else if let EventKind::ExternalExecutionResult(answer) = &event.kind {
+            let calls = answer.execution_results.iter().map(|result| &result.id);
+            self.answer(&answer.reply_id, calls, Question::External)?;
+            Ok(self.reported(&event.metadata))
         } else {
             Err("only its caller itself may say this")
+        }
+    }
+
+    /// Takes note of a question, which must be about this call alone.
+    fn ask<'a>(
+        &mut self,
+        reply: &ReplyId,
+        calls: impl Iterator<Item = &'a ToolCallId>,
+        question: Question,
+    ) -> Result<(), Refused> {
+        self.about_this_call(reply, calls)?;
+        if self.question.is_some() {
+            return Err("the call has asked something already and was not answered");
+        }
+        self.question = Some(question);
+        Ok(())
+    }
+
+    /// Takes note of an answer, which must be to the open question.
+    fn answer<'a>(
+        &mut self,
+        reply: &ReplyId,
+        calls: impl Iterator<Item = &'a ToolCallId>,
+        question: Question,
+    ) -> Result<(), Refused> {
+        self.about_this_call(reply, calls)?;
+        if self.question != Some(question) {
+            return Err("the call has not asked for this");
+        }
+        self.question = None;
+        Ok(())
+    }
+
+    fn about_this_call<'a>(
+        &self,
+        reply: &ReplyId,
+        mut calls: impl Iterator<Item = &'a ToolCallId>,
+    ) -> Result<(), Refused> {
+        let is_only_this = calls.next() == Some(&self.call_id) && calls.next().is_none();
+        if is_only_this && *reply == self.caller.reply_id {
+            Ok(())
+        } else {
+            Err("a call asks about itself alone")
         }
     }
 

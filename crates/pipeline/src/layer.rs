@@ -64,6 +64,13 @@ impl Acting {
         self
     }
 
+    /// With a layer around all others.
+    #[must_use]
+    pub fn outermost(mut self, layer: Arc<dyn ActingLayer>) -> Self {
+        self.layers = std::iter::once(layer).chain(self.layers.iter().map(Arc::clone)).collect();
+        self
+    }
+
     /// How many bytes of content one call may give. With more it ends as failed, keeping what came.
     #[must_use]
     pub fn output_limit(mut self, bytes: usize) -> Self {

@@ -575,6 +575,25 @@ pub struct PermissionRule {
     pub source: String,
 }
 
+impl PermissionRule {
+    /// A rule about all calls of a tool: what follows, and who made it.
+    pub fn new(tool_name: impl Into<String>, behavior: impl Into<String>, source: impl Into<String>) -> Self {
+        Self {
+            tool_name: tool_name.into(),
+            rule_content: None,
+            behavior: behavior.into(),
+            source: source.into(),
+        }
+    }
+
+    /// What the rule speaks of, in the tool's own form.
+    #[must_use]
+    pub fn content(mut self, rule_content: Option<String>) -> Self {
+        self.rule_content = rule_content;
+        self
+    }
+}
+
 open_object! {
     /// What a call came to.
     #[derive(Clone, Debug, PartialEq, Serialize)]

@@ -5,7 +5,7 @@ use std::{fmt, sync::Arc};
 use anabranch_pipeline::{Acting, ActingLayer, Tool, ToolDefinition, Toolkit};
 use anabranch_proto::Metadata;
 
-use crate::{Limits, Model, Prompt, Reply, Session, SessionBuilder};
+use crate::{Limits, Model, Permissions, Prompt, Reply, Session, SessionBuilder};
 
 /// A model with a system prompt, tools and limits. Cloning shares it; it holds no conversation.
 #[derive(Clone)]
@@ -20,6 +20,7 @@ pub(crate) struct Inner {
     pub(crate) tools: Arc<[ToolDefinition]>,
     pub(crate) limits: Limits,
     pub(crate) metadata: Metadata,
+    pub(crate) permissions: Option<Permissions>,
 }
 
 impl Agent {
@@ -33,6 +34,7 @@ impl Agent {
             layers: Vec::new(),
             limits: Limits::default(),
             metadata: Metadata::default(),
+            permissions: None,
         }
     }
 
@@ -90,6 +92,7 @@ pub struct AgentBuilder {
     layers: Vec<Arc<dyn ActingLayer>>,
     limits: Limits,
     metadata: Metadata,
+    permissions: Option<Permissions>,
 }
 
 impl AgentBuilder {
@@ -124,6 +127,12 @@ impl AgentBuilder {
         self
     }
 
+    /// What the agent's tools, and those of all its descendants, may do without asking. All by default.
+    pub fn permissions(mut self, permissions: Permissions) -> Self {
+        self.permissions = Some(permissions);
+        self
+    }
+
     /// Metadata for every event of the agent and of its descendants. A prompt's stands above it; reserved keys are left
     /// out.
     pub fn metadata(mut self, metadata: Metadata) -> Self {
@@ -145,6 +154,7 @@ impl AgentBuilder {
             tools,
             limits: self.limits,
             metadata: self.metadata,
+            permissions: self.permissions,
         }))
     }
 }

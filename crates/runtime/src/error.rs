@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use anabranch_proto::SessionId;
 use anabranch_session::LogError;
 
 /// Why a session takes no prompt, or why a reply's end is not to be had.
@@ -32,6 +33,15 @@ pub enum SessionError {
 pub struct LogNotEmpty {
     /// How many events the log has had.
     pub events: u64,
+}
+
+/// Nothing runs in a session now: it never did, or its run has ended.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("nothing runs in the session `{session}` now")]
+#[non_exhaustive]
+pub struct NotRunning {
+    /// The session.
+    pub session: SessionId,
 }
 
 /// A sub-agent that was not spawned. Nothing was announced.

@@ -29,6 +29,8 @@ pub struct Limits {
     pub model_output: usize,
     /// How long one model call may take. 10 minutes by default.
     pub model_call: Duration,
+    /// How long a question to a person, or to another executor, waits for its answer. 1 hour by default.
+    pub request: Duration,
     /// How many bytes a lossless reader may be behind before it holds producers back. 1 MiB by default.
     pub reader_window: usize,
     /// How long a lossless reader may hold producers back. 30 seconds by default.
@@ -45,6 +47,7 @@ impl Default for Limits {
             tool_output: anabranch_pipeline::DEFAULT_OUTPUT_LIMIT,
             model_output: 16 * 1024 * 1024,
             model_call: Duration::from_secs(600),
+            request: Duration::from_secs(3_600),
             reader_window: 1024 * 1024,
             stall: Duration::from_secs(30),
         }
@@ -98,6 +101,13 @@ impl Limits {
     #[must_use]
     pub fn model_call(mut self, model_call: Duration) -> Self {
         self.model_call = model_call;
+        self
+    }
+
+    /// How long a question to a person, or to another executor, waits for its answer.
+    #[must_use]
+    pub fn request(mut self, request: Duration) -> Self {
+        self.request = request;
         self
     }
 

@@ -7,8 +7,12 @@ use anabranch_pipeline::{
     ToolContext, Toolkit,
 };
 use anabranch_proto::{
-    ChildScope, Event, EventKind, Json, Metadata, Outcome, Scope, SpawnMechanism, ToolCallId,
-    event::{Custom, SessionUpdated, SpawnSessionStart, StreamComplete},
+    ChildScope, Event, EventKind, Json, Metadata, Outcome, Scope, SpawnMechanism, ToolCallBlock, ToolCallId,
+    ToolResultBlock,
+    event::{
+        ConfirmResult, Custom, ExternalExecutionResult, RequireExternalExecution, RequireUserConfirm,
+        SessionUpdated, SpawnSessionStart, StreamComplete, UserConfirmResult,
+    },
 };
 use futures::{StreamExt, stream};
 
@@ -304,4 +308,56 @@ fn layers_see_what_is_dropped_after_them() {
     let calls = ExecuteToolCalls::new([call("a")], root_caller(), &acting);
     assert_eq!(passed(&drain(calls)), ["y says"]);
     assert_eq!(*layer.0.lock().unwrap(), 2);
+}
+
+/// A question about calls or an answer, as the root's: `?` whether they may run, `!` that, `?ext`, `!ext`.
+fn question(what: &str, calls: &[&str]) -> Step {
+    let blocks = || calls.iter().map(|call| ToolCallBlock::new(*call, "a", "{}"));
+    let kind: EventKind = match what {
+        "?" => RequireUserConfirm::new("reply", blocks().collect::<Vec<_>>()).into(),
+        "!" => {
+            let answers = blocks().map(|block| ConfirmResult::new(true, block));
+            UserConfirmResult::new("reply", answers.collect::<Vec<_>>()).into()
+        }
+        "?ext" => RequireExternalExecution::new("reply", blocks().collect::<Vec<_>>()).into(),
+        "!ext" => {
+            let results = calls.iter().map(|call| ToolResultBlock::new(*call, "a"));
+            ExternalExecutionResult::new("reply", results.collect::<Vec<_>>()).into()
+        }
+        other => panic!("no question is {other}"),
+    };
+    Step::Event(event(Scope::Root, kind))
+}
+
+/// The kinds of a call's events in order.
+fn tags(items: &[Executed]) -> Vec<&str> {
+    let tag = |item: &'_ Executed| {
+        if let Executed::Event(event) = item { Some(event.kind.tag().to_owned()) } else { None }
+    };
+    items.iter().filter_map(tag).map(|tag| &*tag.leak()).collect()
+}
+
+#[test]
+fn a_call_asks_about_itself_alone_once_at_a_time_and_is_answered_in_kind() {
+    for (steps, dropped) in [
+        (vec![question("?", &["a"]), question("!", &["a"])], 0),
+        (vec![question("?ext", &["a"]), question("!ext", &["a"]), question("?", &["a"])], 0),
+        (vec![question("?", &["b"]), question("?", &["a", "b"]), question("?", &[])], 3),
+        (vec![question("!", &["a"]), question("!ext", &["a"])], 2),
+        (vec![question("?", &["a"]), question("?ext", &["a"]), question("!ext", &["a"])], 2),
+    ] {
+        let caller = root_caller();
+        check_call(&run_script(steps, &caller));
+        assert_eq!(caller.counters.events_dropped(), dropped);
+    }
+}
+
+#[test]
+fn a_result_begins_when_its_call_was_given_leave() {
+    let steps = [question("?", &["a"]), Step::Yield, question("!", &["a"]), Step::Yield, say("x", Some("a"))];
+    let items = run_script(steps, &root_caller());
+    assert_eq!(
+        tags(&items),
+        ["REQUIRE_USER_CONFIRM", "USER_CONFIRM_RESULT", "TOOL_RESULT_START", "CUSTOM", "TOOL_RESULT_END"]
+    );
 }

@@ -197,7 +197,14 @@ fn check_is_dropped(caller: fn() -> Arc<Caller>, scope: &Scope, but_for: &[&str]
     assert_eq!(passed, but_for);
 }
 
-const REPORTS: &[&str] = &["CUSTOM", "SPAWN_SESSION_START", "SESSION_UPDATED"];
+/// Of the questions those about the call itself, and no answer that was not asked for.
+const REPORTS: &[&str] = &[
+    "REQUIRE_USER_CONFIRM",
+    "REQUIRE_EXTERNAL_EXECUTION",
+    "CUSTOM",
+    "SPAWN_SESSION_START",
+    "SESSION_UPDATED",
+];
 
 #[test]
 fn a_childs_event_leaves_the_roots_own_events_identical() {
@@ -210,12 +217,12 @@ fn a_grandchilds_event_leaves_the_childs_own_events_identical() {
 }
 
 #[test]
-fn in_the_roots_own_scope_a_tool_may_only_announce_update_and_report() {
+fn in_the_roots_own_scope_a_tool_may_only_announce_update_report_and_ask() {
     check_is_dropped(root_caller, &Scope::Root, REPORTS);
 }
 
 #[test]
-fn in_a_childs_own_scope_a_tool_may_only_announce_update_and_report() {
+fn in_a_childs_own_scope_a_tool_may_only_announce_update_report_and_ask() {
     check_is_dropped(child_caller, &child_caller().scope, REPORTS);
 }
 

@@ -5,7 +5,12 @@ use std::{fmt, sync::Arc};
 use anabranch_pipeline::Counters;
 use anabranch_proto::{MessageId, Metadata, Scope, SessionId, Stamp};
 
-use crate::{Limits, limits::Slots};
+use super::{RunControl, Runs};
+use crate::{
+    Limits, SpawnError,
+    limits::{Slot, Slots},
+    question::{Permissions, Questions},
+};
 
 /// Who runs: its session, whose events these are, what they carry.
 #[derive(Clone)]
@@ -14,6 +19,9 @@ pub(crate) struct RunIdentity {
     pub(crate) scope: Scope,
     /// On each of the run's own events.
     pub(crate) metadata: Metadata,
+    pub(crate) control: Arc<RunControl>,
+    /// What its tools may do without asking: its own permissions, and those of all above it.
+    pub(crate) permissions: Arc<[Permissions]>,
     pub(crate) shared: Arc<Shared>,
 }
 
@@ -23,6 +31,8 @@ pub(crate) struct Shared {
     pub(crate) limits: Limits,
     pub(crate) slots: Arc<Slots>,
     pub(crate) counters: Arc<Counters>,
+    pub(crate) runs: Arc<Runs>,
+    pub(crate) questions: Arc<Questions>,
 }
 
 /// A run as its tools see it: the means to spawn a child of it.
@@ -42,6 +52,14 @@ impl Host {
     /// How deep a child of the run lies.
     pub(crate) fn child_depth(&self) -> u32 {
         self.identity.scope.depth().saturating_add(1)
+    }
+
+    /// Takes a place for a child of the run, unless the run is being stopped or a limit refuses it.
+    pub(crate) fn reserve(&self) -> Result<Slot, SpawnError> {
+        if self.identity.control.is_stopping() {
+            return Err(SpawnError::Stopping);
+        }
+        self.identity.shared.slots.reserve(self.child_depth())
     }
 
     /// What a child of the run inherits: the application's keys, not ours.

@@ -4,8 +4,8 @@ use std::{collections::VecDeque, sync::Arc};
 
 use anabranch_pipeline::{Caller, ToolCall};
 use anabranch_proto::{
-    Artifact, BlockId, ErrorInfo, ErrorType, Event, EventKind, Message, Outcome, ReplyId, ToolResponse,
-    Usage,
+    Artifact, BlockId, ContentBlock, ErrorInfo, ErrorType, Event, EventKind, Message, Outcome, ReplyId, Role,
+    ToolResponse, Usage,
     event::{
         ExceedMaxIters, ModelCallEnd, ModelCallStart, ReplyEnd, ReplyStart, StreamComplete, TextBlockDelta,
         TextBlockEnd, TextBlockStart, ThinkingBlockDelta, ThinkingBlockEnd, ThinkingBlockStart,
@@ -207,11 +207,27 @@ impl Machine {
             let mut complete = StreamComplete::new(outcome);
             complete.error.clone_from(&error);
             complete.message = self.accumulator.final_message();
-            let message = complete.message.clone();
+            let mut result = RunResult::new(outcome);
+            result.error = error;
+            result.message.clone_from(&complete.message);
+            result.files = std::mem::take(&mut self.files);
+            if outcome != Outcome::Completed
+                && result.message.as_ref().is_none_or(|message| message.content.is_empty())
+            {
+                result.said = self.said();
+            }
             self.push(complete);
-            self.result = Some(RunResult { outcome, error, message, files: std::mem::take(&mut self.files) });
+            self.result = Some(result);
         }
         Next::End
+    }
+
+    /// The text and data of the run's reply, whatever lay between.
+    fn said(&self) -> Vec<ContentBlock> {
+        let replies = self.accumulator.messages().iter().filter(|message| message.role != Role::User);
+        let blocks = replies.flat_map(|message| &message.content);
+        let said = |block: &&ContentBlock| matches!(block, ContentBlock::Text(_) | ContentBlock::Data(_));
+        blocks.filter(said).cloned().collect()
     }
 
     pub(crate) fn result(&self) -> Option<&RunResult> {

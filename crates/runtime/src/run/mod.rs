@@ -1,14 +1,18 @@
 //! One run of an agent: its loop of model calls and tool calls.
 
 mod calls;
+mod control;
+mod handle;
 mod host;
 mod machine;
 mod stream;
 
+pub(crate) use control::{Asking, OpenRun, RunControl, Runs};
+pub use handle::RunHandle;
 pub(crate) use host::{Host, RunIdentity, Shared};
 pub(crate) use stream::{AgentRun, panic_message};
 
-use anabranch_proto::{Artifact, ErrorInfo, Message, Outcome};
+use anabranch_proto::{Artifact, ContentBlock, ErrorInfo, Message, Outcome};
 
 /// What a run came to.
 #[derive(Clone, Debug, PartialEq)]
@@ -22,11 +26,13 @@ pub struct RunResult {
     pub message: Option<Message>,
     /// The files that it and its sub-agents made.
     pub files: Vec<Artifact>,
+    /// All text and data of the run, where it did not come to its end in order and has no last message to show.
+    pub(crate) said: Vec<ContentBlock>,
 }
 
 impl RunResult {
     pub(crate) fn new(outcome: Outcome) -> Self {
-        Self { outcome, error: None, message: None, files: Vec::new() }
+        Self { outcome, error: None, message: None, files: Vec::new(), said: Vec::new() }
     }
 
     /// What it said in the end, as text.

@@ -11,7 +11,7 @@ use std::{
     time::Duration,
 };
 
-use anabranch_pipeline::{ExecuteToolCalls, Executed};
+use anabranch_pipeline::{Acting, ExecuteToolCalls, Executed};
 use anabranch_proto::{ErrorInfo, ErrorType, Event, Message, Outcome};
 use futures::Stream;
 use tokio::time::Sleep;
@@ -20,7 +20,7 @@ use super::{
     RunIdentity, RunResult,
     machine::{Machine, Next},
 };
-use crate::{Agent, ModelError, ModelItem, ModelRequest, ModelStream, Prompt};
+use crate::{Agent, ModelError, ModelItem, ModelRequest, ModelStream, Prompt, question::Confirm};
 
 /// How many items of a model that give no event are taken in one poll, before whoever else waits has its turn.
 const SILENT_ITEMS: u32 = 32;
@@ -36,6 +36,7 @@ const ITEMS_PER_LOOK: u32 = 16;
 #[must_use = "streams do nothing unless polled"]
 pub(crate) struct AgentRun {
     machine: Machine,
+    acting: Acting,
     phase: Phase,
 }
 
@@ -85,7 +86,16 @@ impl AgentRun {
         history: Vec<Message>,
         prompt: Prompt,
     ) -> Self {
-        Self { machine: Machine::new(agent, source_name, identity, history, prompt), phase: Phase::CallModel }
+        let acting = agent.inner().acting.clone();
+        let permissions = Arc::clone(&identity.permissions);
+        let acting = if permissions.is_empty() {
+            acting
+        } else {
+            let confirm = Confirm::new(permissions, Arc::clone(acting.toolkit()));
+            acting.outermost(Arc::new(confirm))
+        };
+        let machine = Machine::new(agent, source_name, identity, history, prompt);
+        Self { machine, acting, phase: Phase::CallModel }
     }
 
     /// What the run came to, once its terminal was given.
@@ -118,12 +128,8 @@ impl AgentRun {
                 }
             },
             Next::RunTools(calls) => {
-                let acting = &self.machine.agent().inner().acting;
-                Phase::Tools(Box::new(ExecuteToolCalls::new(
-                    calls,
-                    Arc::clone(self.machine.caller()),
-                    acting,
-                )))
+                let caller = Arc::clone(self.machine.caller());
+                Phase::Tools(Box::new(ExecuteToolCalls::new(calls, caller, &self.acting)))
             }
             Next::End => Phase::Ended,
         };

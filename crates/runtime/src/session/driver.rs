@@ -20,7 +20,7 @@ use tokio_util::sync::CancellationToken;
 use super::{handle::Core, window::Window};
 use crate::{
     Agent, Prompt, SessionError,
-    run::{AgentRun, RunIdentity, panic_message},
+    run::{AgentRun, RunControl, RunIdentity, panic_message},
 };
 
 /// How many prompts may wait; whoever prompts beyond that waits in turn. People type them, so a few suffice.
@@ -132,6 +132,9 @@ impl Driver {
         started.send(Started { after, run: Arc::clone(&end) }).ok();
 
         let mut identity = self.identity.clone();
+        let control = RunControl::root(self.core.id.clone(), cancel.clone());
+        let open = self.core.runs.open(&control);
+        identity.control = control;
         identity.metadata = identity.metadata.merged(&prompt.metadata);
         let name = Arc::clone(self.agent.name());
         let mut run = Box::pin(AgentRun::new(self.agent.clone(), name, identity, history, prompt));
@@ -146,6 +149,7 @@ impl Driver {
         if catch_unwind(AssertUnwindSafe(|| drop(run))).is_err() {
             tracing::warn!("a model, a tool or a layer panicked while it was stopped");
         }
+        drop(open);
         self.close(|core, out| {
             core.with_processor(|processor| processor.close_reply(ending, &*core.stamp, out));
         });
@@ -156,7 +160,11 @@ impl Driver {
 
     /// Drives the run to its end, or until somebody stops it. Says how to close what it leaves open.
     async fn drive(&mut self, mut run: Pin<&mut AgentRun>, cancel: &CancellationToken) -> Ending {
-        let mut stopped = pin!(cancel.cancelled());
+        let closing = self.core.closing.clone();
+        // Closing the session stops the run too.
+        let mut stopped = pin!(async {
+            tokio::select! { () = cancel.cancelled() => {}, () = closing.cancelled() => {} }
+        });
         let mut has_begun = false;
         loop {
             let turn = poll_fn(|cx| {
@@ -251,7 +259,8 @@ impl Driver {
             }
         };
         let room = tokio::time::timeout(self.core.limits.stall, has_room);
-        if let Some(Err(_)) = cancel.run_until_cancelled(room).await {
+        let room = self.core.closing.run_until_cancelled(cancel.run_until_cancelled(room));
+        if let Some(Some(Err(_))) = room.await {
             tracing::warn!(
                 "a reader held the session back for as long as it may; it is not waited for any more"
             );

@@ -8,7 +8,7 @@ use std::{
 
 use anabranch_adapters::{Adapter, Encode};
 use anabranch_pipeline::Counters as PipelineCounters;
-use anabranch_proto::{Message, Scope, SessionId, Stamp};
+use anabranch_proto::{Message, Scope, SessionId, Stamp, ToolCallId};
 use anabranch_session::{
     Counters, EventLog, EventProcessor, Limits as ProcessorLimits, MemoryLog, SessionTree,
 };
@@ -22,9 +22,10 @@ use super::{
     window::Window,
 };
 use crate::{
-    Agent, Limits, LogNotEmpty, Prompt, SessionError, SystemStamp,
+    Agent, Limits, LogNotEmpty, NotRunning, Prompt, SessionError, SystemStamp,
     limits::Slots,
-    run::{RunIdentity, Shared},
+    question::{Answer, AnswerError, Question, Questions},
+    run::{RunControl, RunIdentity, Runs, Shared},
 };
 
 /// How many children the processor may have met before the limit on spawns hears of them: as many as one turn has events.
@@ -50,6 +51,9 @@ pub(super) struct Core {
     pub(super) slots: Arc<Slots>,
     pub(super) stamp: Arc<dyn Stamp>,
     pub(super) pipeline: Arc<PipelineCounters>,
+    /// What runs now, by its session.
+    pub(super) runs: Arc<Runs>,
+    pub(super) questions: Arc<Questions>,
     /// Stops the runs that were asked for and have not ended, in their order.
     pub(super) prompts: Mutex<VecDeque<CancellationToken>>,
     /// Readers that hold producers back.
@@ -111,11 +115,27 @@ impl Session {
     /// If the future is dropped before it completes, the agent is not prompted.
     pub async fn prompt(&self, prompt: impl Into<Prompt>) -> Result<Reply, SessionError> {
         let permit = self.commands.reserve().await.map_err(|_| self.core.error())?;
-        Ok(self.send(permit, prompt.into()))
+        Ok(self.send(permit, prompt.into(), CancellationToken::new()))
     }
 
-    fn send(&self, permit: mpsc::Permit<'_, Command>, prompt: Prompt) -> Reply {
-        let (reply, command) = Reply::new(&self.core, prompt);
+    /// Prompts the agent, and stops the reply when the token is cancelled: as [`prompt`](Self::prompt) otherwise.
+    ///
+    /// # Errors
+    /// When the session has ended.
+    ///
+    /// # Cancel safety
+    /// If the future is dropped before it completes, the agent is not prompted.
+    pub async fn prompt_until(
+        &self,
+        prompt: impl Into<Prompt>,
+        token: &CancellationToken,
+    ) -> Result<Reply, SessionError> {
+        let permit = self.commands.reserve().await.map_err(|_| self.core.error())?;
+        Ok(self.send(permit, prompt.into(), token.child_token()))
+    }
+
+    fn send(&self, permit: mpsc::Permit<'_, Command>, prompt: Prompt, cancel: CancellationToken) -> Reply {
+        let (reply, command) = Reply::new(&self.core, prompt, cancel);
         // In the order in which the driver will take them.
         let mut prompts = self.core.prompts.lock().unwrap_or_else(PoisonError::into_inner);
         prompts.push_back(command.cancel.clone());
@@ -127,9 +147,9 @@ impl Session {
     /// Prompts a new session and gives its only handle to the reply.
     pub(crate) fn into_reply(self, prompt: Prompt) -> Reply {
         match self.commands.try_reserve() {
-            Ok(permit) => self.send(permit, prompt).cancel_on_drop(),
+            Ok(permit) => self.send(permit, prompt, CancellationToken::new()).cancel_on_drop(),
             // The queue of a new session has room; were it not so, the reply would say that the session has ended.
-            Err(_) => Reply::new(&self.core, prompt).0,
+            Err(_) => Reply::new(&self.core, prompt, CancellationToken::new()).0,
         }
     }
 
@@ -171,6 +191,31 @@ impl Session {
         if let Some(first) = prompts.front() {
             first.cancel();
         }
+    }
+
+    /// Stops one session of the tree: a sub-agent's call then has a result that says so, and its parent goes on; of the
+    /// root it stops the reply that is under way.
+    ///
+    /// # Errors
+    /// When nothing runs in the session now.
+    pub fn cancel_session(&self, session: &SessionId) -> Result<(), NotRunning> {
+        let run = self.core.runs.get(session).ok_or_else(|| NotRunning { session: session.clone() })?;
+        run.cancel();
+        Ok(())
+    }
+
+    /// Answers a question about a call of the session or of any below it. Only that call was waiting.
+    ///
+    /// # Errors
+    /// When no such question is open, when it was answered before, or when the answer does not fit. Nothing changes then.
+    pub fn answer(&self, session: &SessionId, call: &ToolCallId, answer: Answer) -> Result<(), AnswerError> {
+        self.core.questions.answer(session, call, answer)
+    }
+
+    /// The questions that are open, in the order in which they were asked.
+    #[must_use]
+    pub fn questions(&self) -> Vec<Question> {
+        self.core.questions.open()
     }
 
     /// Looks at the tree of the session's children. Keep it short: the session waits meanwhile.
@@ -278,6 +323,8 @@ impl SessionBuilder {
             slots: Slots::new(limits),
             stamp,
             pipeline: Arc::default(),
+            runs: Arc::default(),
+            questions: Arc::default(),
             prompts: Mutex::default(),
             windows: Mutex::default(),
             closing: CancellationToken::new(),
@@ -290,11 +337,15 @@ impl SessionBuilder {
             limits,
             slots: Arc::clone(&core.slots),
             counters: Arc::clone(&core.pipeline),
+            runs: Arc::clone(&core.runs),
+            questions: Arc::clone(&core.questions),
         };
         let identity = RunIdentity {
             session_id: core.id.clone(),
             scope: Scope::Root,
             metadata: self.agent.inner().metadata.clone(),
+            control: RunControl::root(core.id.clone(), core.closing.clone()),
+            permissions: self.agent.inner().permissions.iter().cloned().collect(),
             shared: Arc::new(shared),
         };
         let driver = Driver::new(self.agent, identity, Arc::clone(&core), queue);

@@ -8,7 +8,7 @@ use std::{
     task::{Context, Poll},
 };
 
-use anabranch_proto::{Artifact, EventKind, Scope, SessionId};
+use anabranch_proto::{Artifact, EventKind, Scope, SessionId, ToolCallId};
 use futures::{Stream, StreamExt, stream::FusedStream};
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
@@ -19,7 +19,10 @@ use super::{
     handle::Core,
     window::Window,
 };
-use crate::{Prompt, RunResult, SessionError};
+use crate::{
+    Prompt, RunResult, SessionError,
+    question::{Answer, AnswerError},
+};
 
 /// Stream of one reply: every event of the session from the prompt to the run's terminal, then its end.
 ///
@@ -52,9 +55,7 @@ enum State {
 }
 
 impl Reply {
-    pub(super) fn new(core: &Arc<Core>, prompt: Prompt) -> (Self, Command) {
-        // Closing the session stops the run too.
-        let cancel = core.closing.child_token();
+    pub(super) fn new(core: &Arc<Core>, prompt: Prompt, cancel: CancellationToken) -> (Self, Command) {
         let window = Window::new(core.limits.reader_window);
         let (started, receiver) = oneshot::channel();
         let command = Command { prompt, cancel: cancel.clone(), window: Arc::clone(&window), started };
@@ -71,6 +72,15 @@ impl Reply {
     /// Stops the run, or will do so when its turn comes. Its events go on to its terminal.
     pub fn cancel(&self) {
         self.cancel.cancel();
+    }
+
+    /// Answers a question about a call of the session or of any below it, as [`Session::answer`](crate::Session::answer)
+    /// does.
+    ///
+    /// # Errors
+    /// When no such question is open, when it was answered before, or when the answer does not fit. Nothing changes then.
+    pub fn answer(&self, session: &SessionId, call: &ToolCallId, answer: Answer) -> Result<(), AnswerError> {
+        self.core.questions.answer(session, call, answer)
     }
 
     /// Stops the run when the reply is dropped.

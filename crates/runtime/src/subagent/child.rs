@@ -16,11 +16,12 @@ use anabranch_proto::{
 };
 use futures::Stream;
 use pin_project::pin_project;
-use tokio::time::Sleep;
+use tokio_util::sync::WaitForCancellationFutureOwned;
 
+use super::deadline::Deadline;
 use crate::{
     limits::Slot,
-    run::{AgentRun, RunResult, panic_message},
+    run::{AgentRun, OpenRun, RunControl, RunResult, panic_message},
 };
 
 /// After how many events that came without a pause the deadline is looked at.
@@ -33,7 +34,7 @@ pub(super) trait Work: Stream<Item = Arc<Event>> {
 
     /// Stops it and ends it with this outcome: its terminal is the next and last event, even where what is dropped for it
     /// panics.
-    fn cut(self: Pin<&mut Self>, outcome: Outcome, error: ErrorInfo);
+    fn cut(self: Pin<&mut Self>, outcome: Outcome, error: Option<ErrorInfo>);
 }
 
 impl Work for AgentRun {
@@ -41,9 +42,21 @@ impl Work for AgentRun {
         AgentRun::result(self)
     }
 
-    fn cut(self: Pin<&mut Self>, outcome: Outcome, error: ErrorInfo) {
-        AgentRun::cut(self.get_mut(), outcome, Some(error));
+    fn cut(self: Pin<&mut Self>, outcome: Outcome, error: Option<ErrorInfo>) {
+        AgentRun::cut(self.get_mut(), outcome, error);
     }
+}
+
+/// Who a child is, and what it may take.
+pub(super) struct Birth {
+    pub(super) announcement: Arc<Event>,
+    pub(super) scope: Arc<ChildScope>,
+    /// The caller's keys, for the result.
+    pub(super) keys: Metadata,
+    pub(super) slot: Slot,
+    pub(super) timeout: Option<Duration>,
+    pub(super) control: Arc<RunControl>,
+    pub(super) open: OpenRun,
 }
 
 /// The announcement, the child's events, and the result for the caller's model.
@@ -56,33 +69,33 @@ pub(super) struct Child<W> {
     announcement: Option<Arc<Event>>,
     scope: Arc<ChildScope>,
     keys: Metadata,
-    deadline: Option<(Pin<Box<Sleep>>, Duration)>,
+    deadline: Option<Deadline>,
+    control: Arc<RunControl>,
+    stopped: Pin<Box<WaitForCancellationFutureOwned>>,
+    /// Whether it was stopped, by its time or by somebody: that happens once.
+    is_cut: bool,
     events_since_look: u32,
     /// Given back when the child has ended, not when the caller's model has read the result.
-    running: Option<Slot>,
+    running: Option<(Slot, OpenRun)>,
     is_ended: bool,
     #[pin]
     work: W,
 }
 
 impl<W: Work> Child<W> {
-    pub(super) fn new(
-        announcement: Arc<Event>,
-        scope: Arc<ChildScope>,
-        keys: Metadata,
-        slot: Slot,
-        timeout: Option<Duration>,
-        work: W,
-    ) -> Self {
-        // The time counts from here, the moment of the call, whether or not the child was polled yet.
-        let deadline = timeout.map(|timeout| (Box::pin(tokio::time::sleep(timeout)), timeout));
+    pub(super) fn new(birth: Birth, work: W) -> Self {
+        let Birth { announcement, scope, keys, slot, timeout, control, open } = birth;
         Self {
             announcement: Some(announcement),
             scope,
             keys,
-            deadline,
+            // The time counts from here, the moment of the call, whether or not the child was polled yet.
+            deadline: timeout.map(Deadline::new),
+            stopped: Box::pin(control.token().clone().cancelled_owned()),
+            control,
+            is_cut: false,
             events_since_look: 0,
-            running: Some(slot),
+            running: Some((slot, open)),
             is_ended: false,
             work,
         }
@@ -123,23 +136,29 @@ impl<W: Work> Stream for Child<W> {
                 }
                 Ok(Poll::Pending) => {
                     *this.events_since_look = 0;
-                    match this.deadline.as_mut().map(|(sleep, timeout)| (sleep.as_mut().poll(cx), *timeout)) {
-                        Some((Poll::Ready(()), timeout)) => {
-                            *this.deadline = None;
-                            let text = format!("timed out after {} s", timeout.as_secs_f64());
-                            cut(
-                                this.work.as_mut(),
-                                Outcome::TimedOut,
-                                ErrorInfo::new(ErrorType::UPSTREAM, text),
-                            );
+                    if *this.is_cut {
+                        if !look_now {
+                            return Poll::Pending;
                         }
-                        Some((Poll::Pending, _)) | None if look_now => {}
-                        Some((Poll::Pending, _)) | None => return Poll::Pending,
+                    } else if this.stopped.as_mut().poll(cx).is_ready() {
+                        *this.is_cut = true;
+                        cut(this.work.as_mut(), Outcome::Interrupted, None);
+                    } else if let Some(deadline) = this.deadline
+                        && deadline.poll(this.control.is_asking(), cx).is_ready()
+                    {
+                        *this.is_cut = true;
+                        let text = format!("timed out after {} s", deadline.timeout().as_secs_f64());
+                        let error = ErrorInfo::new(ErrorType::UPSTREAM, text);
+                        cut(this.work.as_mut(), Outcome::TimedOut, Some(error));
+                    } else if !look_now {
+                        return Poll::Pending;
                     }
                 }
                 Err(panic) => {
+                    *this.is_cut = true;
                     let text = format!("the sub-agent panicked: {}", panic_message(&*panic));
-                    cut(this.work.as_mut(), Outcome::Failed, ErrorInfo::new(ErrorType::INTERNAL, text));
+                    let error = ErrorInfo::new(ErrorType::INTERNAL, text);
+                    cut(this.work.as_mut(), Outcome::Failed, Some(error));
                 }
             }
         }
@@ -147,7 +166,7 @@ impl<W: Work> Stream for Child<W> {
 }
 
 /// Stops the work. What is dropped then is somebody else's code, and may panic; the work has ended all the same.
-fn cut(work: Pin<&mut impl Work>, outcome: Outcome, error: ErrorInfo) {
+fn cut(work: Pin<&mut impl Work>, outcome: Outcome, error: Option<ErrorInfo>) {
     if catch_unwind(AssertUnwindSafe(|| work.cut(outcome, error))).is_err() {
         tracing::warn!("a sub-agent panicked while it was stopped");
     }
@@ -156,6 +175,7 @@ fn cut(work: Pin<&mut impl Work>, outcome: Outcome, error: ErrorInfo) {
 /// The result for the caller's model and program.
 fn chunk(result: &RunResult, scope: &ChildScope, keys: &Metadata) -> ToolChunk {
     let said = result.message.as_ref().map(|message| message.content.clone()).unwrap_or_default();
+    let said = if said.is_empty() { result.said.clone() } else { said };
     let content = if result.outcome == Outcome::Completed {
         if said.is_empty() {
             vec![TextBlock::new("The sub-agent ended without saying anything.").into()]
@@ -165,6 +185,7 @@ fn chunk(result: &RunResult, scope: &ChildScope, keys: &Metadata) -> ToolChunk {
     } else {
         let why = match &result.error {
             Some(error) => error.message.clone(),
+            None if result.outcome == Outcome::Interrupted => "the sub-agent was stopped".to_owned(),
             None => format!("the sub-agent ended as {}", result.outcome),
         };
         without_success(why, said)

@@ -150,12 +150,12 @@ where
         self.result.as_ref()
     }
 
-    fn cut(self: Pin<&mut Self>, outcome: Outcome, error: ErrorInfo) {
+    fn cut(self: Pin<&mut Self>, outcome: Outcome, error: Option<ErrorInfo>) {
         let mut this = self.project();
         if this.result.is_none() {
             *this.held = None;
             // Before anything is dropped: that may panic, and the terminal must stand.
-            terminate(&mut this, outcome, Some(error));
+            terminate(&mut this, outcome, error);
             this.events.set(None);
         }
     }

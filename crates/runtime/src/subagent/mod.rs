@@ -3,6 +3,7 @@
 mod adopt;
 mod arguments;
 mod child;
+mod deadline;
 mod foreign;
 mod spawn;
 mod tool;

@@ -9,7 +9,11 @@ use anabranch_proto::{
 };
 use futures::Stream;
 
-use super::{adopt::Adopt, child::Child, foreign::Foreign};
+use super::{
+    adopt::Adopt,
+    child::{Birth, Child},
+    foreign::Foreign,
+};
 use crate::{
     Agent, Prompt, SpawnError,
     limits::Slot,
@@ -19,8 +23,16 @@ use crate::{
 /// How much of a prompt the announcement shows, in characters (RFC-0014).
 const PROMPT_SHOWN: usize = 200;
 
-/// The longest time that a child may be given: a year. More is a mistake, and overflows clocks.
+/// The longest time that a child may be given: a year.
 const MAX_TIMEOUT: Duration = Duration::from_secs(365 * 86_400);
+
+/// A child that has everything but its work.
+struct Newborn {
+    birth: Birth,
+    identity: RunIdentity,
+    source_name: Arc<str>,
+    prompt: Prompt,
+}
 
 /// A child of the session in which a tool runs: reserved, not yet announced.
 ///
@@ -77,7 +89,7 @@ impl Spawn {
         prompt: impl Into<Prompt>,
     ) -> Result<Self, SpawnError> {
         let host = context.host::<Host>().ok_or(SpawnError::NoSession)?;
-        let slot = host.identity.shared.slots.reserve(host.child_depth())?;
+        let slot = host.reserve()?;
         Ok(Self {
             host,
             slot,
@@ -105,11 +117,24 @@ impl Spawn {
         self
     }
 
-    /// After what time the child is stopped; it then ends as timed out, keeping what it has done. None by default, a
-    /// year at most.
-    pub fn timeout(mut self, timeout: Duration) -> Self {
-        self.timeout = Some(timeout.min(MAX_TIMEOUT));
-        self
+    /// After what time the child is stopped; it then ends as timed out, keeping what it has done. None by default.
+    ///
+    /// The time runs from the moment of the call, and stands still while the child, or one beneath it, waits for a
+    /// person.
+    ///
+    /// # Errors
+    /// When it is nought or more than a year, which is a mistake and overflows clocks.
+    pub fn timeout(mut self, timeout: Duration) -> Result<Self, SpawnError> {
+        if timeout.is_zero() || timeout > MAX_TIMEOUT {
+            let text = format!(
+                "a sub-agent's time-out must be more than nought and at most {} s, not {} s",
+                MAX_TIMEOUT.as_secs(),
+                timeout.as_secs_f64()
+            );
+            return Err(SpawnError::Argument(text));
+        }
+        self.timeout = Some(timeout);
+        Ok(self)
     }
 
     /// What runs in the child's session.
@@ -121,18 +146,9 @@ impl Spawn {
     /// Runs an agent as the child: ephemeral, with nothing of the caller's conversation.
     #[must_use = "nothing runs unless the stream is polled"]
     pub fn run(self, agent: &Agent) -> ToolStream {
-        let scope = self.scope();
-        let announcement = self.announcement(&scope);
-        let metadata = self.child_metadata(&scope, &agent.inner().metadata);
-        let identity = RunIdentity {
-            session_id: scope.child_session_id.clone(),
-            scope: Scope::Child(Arc::clone(&scope)),
-            metadata,
-            shared: Arc::clone(&self.host.identity.shared),
-        };
-        let prompt = self.prompt.origin(MessageOrigin::Parent);
-        let run = AgentRun::new(agent.clone(), Arc::clone(&self.source_name), identity, Vec::new(), prompt);
-        Box::pin(Child::new(announcement, scope, self.keys, self.slot, self.timeout, run))
+        let Newborn { birth, identity, source_name, prompt } = self.born(Some(agent));
+        let run = AgentRun::new(agent.clone(), source_name, identity, Vec::new(), prompt);
+        Box::pin(Child::new(birth, run))
     }
 
     /// Runs a stream of events as the child (RFC-0014's `_stream_task`).
@@ -147,13 +163,36 @@ impl Spawn {
         S: Stream + Send + 'static,
         S::Item: Into<Arc<Event>>,
     {
+        let Newborn { birth, identity, prompt, .. } = self.born(None);
+        let stamp = Arc::clone(&identity.shared.stamp);
+        let run =
+            Foreign::new(events, Adopt::new(Arc::clone(&birth.scope), identity.metadata), stamp, prompt);
+        Box::pin(Child::new(birth, run))
+    }
+
+    /// The child with its ids, and its announcement made.
+    fn born(self, agent: Option<&Agent>) -> Newborn {
+        let shared = Arc::clone(&self.host.identity.shared);
         let scope = self.scope();
         let announcement = self.announcement(&scope);
-        let metadata = self.child_metadata(&scope, &Metadata::default());
-        let stamp = Arc::clone(&self.host.identity.shared.stamp);
+        let agent = agent.map(Agent::inner);
+        let metadata = self.child_metadata(&scope, agent.map(|agent| &agent.metadata));
+        let own = agent.and_then(|agent| agent.permissions.as_ref());
+        let permissions = self.host.identity.permissions.iter().chain(own).cloned().collect();
+        let control = self.host.identity.control.child(scope.child_session_id.clone());
+        let open = shared.runs.open(&control);
+        let identity = RunIdentity {
+            session_id: scope.child_session_id.clone(),
+            scope: Scope::Child(Arc::clone(&scope)),
+            metadata,
+            control: Arc::clone(&control),
+            permissions,
+            shared,
+        };
+        let Self { keys, slot, timeout, .. } = self;
+        let birth = Birth { announcement, scope, keys, slot, timeout, control, open };
         let prompt = self.prompt.origin(MessageOrigin::Parent);
-        let run = Foreign::new(events, Adopt::new(Arc::clone(&scope), metadata), stamp, prompt);
-        Box::pin(Child::new(announcement, scope, self.keys, self.slot, self.timeout, run))
+        Newborn { birth, identity, source_name: self.source_name, prompt }
     }
 
     fn scope(&self) -> Arc<ChildScope> {
@@ -183,12 +222,11 @@ impl Spawn {
 
     /// What is on each of the child's events: whose it is, what it inherits, its agent's own keys above that, and the
     /// caller's above all.
-    fn child_metadata(&self, scope: &ChildScope, agent: &Metadata) -> Metadata {
-        Metadata::default()
+    fn child_metadata(&self, scope: &ChildScope, agent: Option<&Metadata>) -> Metadata {
+        let inherited = Metadata::default()
             .with("subagent_id", scope.subagent_id.as_str())
-            .merged(&self.host.inherited())
-            .merged(agent)
-            .merged(&self.keys)
+            .merged(&self.host.inherited());
+        agent.map_or(inherited.clone(), |agent| inherited.merged(agent)).merged(&self.keys)
     }
 }
 

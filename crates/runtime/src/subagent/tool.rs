@@ -52,6 +52,15 @@ impl SpawnSubagent {
         }
     }
 
+    /// The tool under another name, with another text for the model: an agent can have several, each for sub-agents of
+    /// another kind.
+    #[must_use]
+    pub fn as_tool(mut self, name: impl Into<Arc<str>>, description: impl Into<String>) -> Self {
+        self.definition.name = name.into();
+        self.definition.description = description.into();
+        self
+    }
+
     /// The name of each sub-agent, where the call tells one; its template's name by default.
     #[must_use]
     pub fn named_by(
@@ -86,7 +95,7 @@ impl SpawnSubagent {
         let agent = (self.choose)(&arguments);
         let name = (self.name)(&arguments).map_or_else(|| Arc::clone(agent.name()), Arc::from);
         let keys = arguments.metadata.clone().unwrap_or_default().merged(&(self.keys)(&arguments));
-        let mut spawn = Spawn::new(context, name, prompt(&arguments))?.metadata(keys).timeout(timeout);
+        let mut spawn = Spawn::new(context, name, prompt(&arguments))?.metadata(keys).timeout(timeout)?;
         if let Some(description) = &self.description {
             spawn = spawn.description(description(&arguments));
         }

@@ -128,7 +128,8 @@ impl Tool for Babbles {
     }
 
     fn call(&self, _: ToolInvocation, context: ToolContext) -> ToolStream {
-        let spawn = Spawn::new(&context, "babbler", "Go.").unwrap().timeout(Duration::from_millis(20));
+        let spawn =
+            Spawn::new(&context, "babbler", "Go.").unwrap().timeout(Duration::from_millis(20)).unwrap();
         let events =
             stream::repeat_with(move || context.event(Custom::new("word", Json::parse("1").unwrap())));
         spawn.stream(events.map(|mut event| {

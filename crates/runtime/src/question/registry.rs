@@ -1,0 +1,205 @@
+//! The open questions of a root session and of all sessions below it.
+
+use std::{
+    collections::{HashMap, VecDeque},
+    fmt,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use anabranch_proto::{PermissionRule, SessionId, ToolCallBlock, ToolCallId};
+use tokio::sync::oneshot;
+
+use super::{Answer, AnswerError};
+
+/// Of how many questions it is known that they were answered.
+const ANSWERED: usize = 1_024;
+
+/// How many rules people may give in one session.
+const MAX_RULES: usize = 1_024;
+
+/// An open question.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Question {
+    /// The session whose call it is about.
+    pub session_id: SessionId,
+    /// The call.
+    pub call: ToolCallBlock,
+    /// What is asked.
+    pub kind: QuestionKind,
+}
+
+/// What a question asks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum QuestionKind {
+    /// Whether the call may run.
+    Confirm,
+    /// What the call comes to, which somebody else is to run.
+    External,
+}
+
+impl fmt::Display for QuestionKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Confirm => "whether the call may run",
+            Self::External => "what the call comes to",
+        })
+    }
+}
+
+type Key = (SessionId, ToolCallId);
+
+/// The open questions, and the rules that came with answers.
+#[derive(Debug, Default)]
+pub(crate) struct Questions(Mutex<State>);
+
+#[derive(Debug, Default)]
+struct State {
+    open: HashMap<Key, Open>,
+    asked: u64,
+    /// The last that were answered, the oldest first.
+    answered: VecDeque<Key>,
+    rules: Vec<PermissionRule>,
+}
+
+#[derive(Debug)]
+struct Open {
+    number: u64,
+    question: Question,
+    sender: oneshot::Sender<Answer>,
+}
+
+/// A question that was asked. Dropping it withdraws the question.
+#[derive(Debug)]
+pub(super) struct Asked {
+    questions: Arc<Questions>,
+    key: Key,
+    number: u64,
+    answer: oneshot::Receiver<Answer>,
+}
+
+impl Questions {
+    pub(super) fn ask(self: &Arc<Self>, question: Question) -> Asked {
+        let (sender, answer) = oneshot::channel();
+        let key = (question.session_id.clone(), question.call.id.clone());
+        let mut state = self.lock();
+        state.asked += 1;
+        let number = state.asked;
+        state.open.insert(key.clone(), Open { number, question, sender });
+        Asked { questions: Arc::clone(self), key, number, answer }
+    }
+
+    /// Gives an answer to the call that asked.
+    pub(crate) fn answer(
+        &self,
+        session: &SessionId,
+        call: &ToolCallId,
+        answer: Answer,
+    ) -> Result<(), AnswerError> {
+        let key = (session.clone(), call.clone());
+        let (session, call) = key.clone();
+        let mut state = self.lock();
+        let Some(open) = state.open.get(&key) else {
+            return Err(if state.answered.contains(&key) {
+                AnswerError::Answered { session, call }
+            } else {
+                AnswerError::NotOpen { session, call }
+            });
+        };
+        answer.check(open.question.kind)?;
+        let rules = if let Answer::Allow { rules, .. } = &answer { rules.clone() } else { Vec::new() };
+        let sent = state.open.remove(&key).is_some_and(|open| open.sender.send(answer).is_ok());
+        if !sent {
+            return Err(AnswerError::NotOpen { session, call });
+        }
+        for rule in rules {
+            if !state.rules.contains(&rule) && state.rules.len() < MAX_RULES {
+                state.rules.push(rule);
+            }
+        }
+        state.answered.push_back(key);
+        if state.answered.len() > ANSWERED {
+            state.answered.pop_front();
+        }
+        Ok(())
+    }
+
+    /// The open questions, in the order in which they were asked.
+    pub(crate) fn open(&self) -> Vec<Question> {
+        let state = self.lock();
+        let mut open: Vec<_> = state.open.values().collect();
+        open.sort_unstable_by_key(|open| open.number);
+        open.into_iter().map(|open| open.question.clone()).collect()
+    }
+
+    /// The rules that people gave with their answers.
+    pub(super) fn with_rules<T>(&self, look: impl FnOnce(&[PermissionRule]) -> T) -> T {
+        look(&self.lock().rules)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Asked {
+    /// The answer; none where nobody gave one in time. An answer that was taken is never lost.
+    pub(super) async fn answer(mut self, limit: Duration) -> Option<Answer> {
+        if let Ok(answer) = tokio::time::timeout(limit, &mut self.answer).await {
+            return answer.ok();
+        }
+        self.answer.close();
+        self.answer.try_recv().ok()
+    }
+}
+
+impl Drop for Asked {
+    fn drop(&mut self) {
+        let mut state = self.questions.lock();
+        if state.open.get(&self.key).is_some_and(|open| open.number == self.number) {
+            state.open.remove(&self.key);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn question(kind: QuestionKind) -> Question {
+        Question { session_id: "ses".into(), call: ToolCallBlock::new("call", "write", "{}"), kind }
+    }
+
+    #[test]
+    fn an_answer_is_taken_once_and_only_where_it_fits() {
+        let questions = Arc::<Questions>::default();
+        let mut asked = questions.ask(question(QuestionKind::Confirm));
+        let answer = |answer| questions.answer(&"ses".into(), &"call".into(), answer);
+        let (session, call) = (SessionId::from("ses"), ToolCallId::from("call"));
+        assert_eq!(
+            answer(Answer::output(anabranch_proto::ToolChunk::text("x"))),
+            Err(AnswerError::OfAnotherKind { asked: QuestionKind::Confirm })
+        );
+        assert!(matches!(answer(Answer::allow_with("[1]")), Err(AnswerError::Arguments(_))));
+        assert_eq!(questions.open().len(), 1);
+        assert_eq!(answer(Answer::deny()), Ok(()));
+        assert_eq!(asked.answer.try_recv(), Ok(Answer::deny()));
+        assert_eq!(questions.open(), []);
+        assert_eq!(answer(Answer::allow()), Err(AnswerError::Answered { session: session.clone(), call }));
+        let other = ToolCallId::from("other");
+        assert_eq!(
+            questions.answer(&session, &other, Answer::allow()),
+            Err(AnswerError::NotOpen { session: session.clone(), call: other.clone() })
+        );
+    }
+
+    #[test]
+    fn a_question_that_is_withdrawn_takes_no_answer() {
+        let questions = Arc::<Questions>::default();
+        drop(questions.ask(question(QuestionKind::External)));
+        let answer = questions.answer(&"ses".into(), &"call".into(), Answer::deny());
+        assert!(matches!(answer, Err(AnswerError::NotOpen { .. })));
+    }
+}

@@ -1,0 +1,168 @@
+//! What can be done to a run from outside it.
+
+use std::{
+    collections::HashMap,
+    fmt,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
+
+use anabranch_proto::SessionId;
+use tokio_util::sync::CancellationToken;
+
+/// What can be done to a run from outside it, and what those above it must know of it.
+pub(crate) struct RunControl {
+    session_id: SessionId,
+    cancel: CancellationToken,
+    /// How many questions to people are open in it and in all runs beneath it.
+    questions: AtomicUsize,
+    /// The run that spawned it.
+    parent: Option<Arc<RunControl>>,
+}
+
+impl RunControl {
+    /// That of a run of the root.
+    pub(crate) fn root(session_id: SessionId, cancel: CancellationToken) -> Arc<Self> {
+        Arc::new(Self { session_id, cancel, questions: AtomicUsize::new(0), parent: None })
+    }
+
+    /// That of a run which this run spawns.
+    pub(crate) fn child(self: &Arc<Self>, session_id: SessionId) -> Arc<Self> {
+        Arc::new(Self {
+            session_id,
+            cancel: CancellationToken::new(),
+            questions: AtomicUsize::new(0),
+            parent: Some(Arc::clone(self)),
+        })
+    }
+
+    pub(crate) fn cancel(&self) {
+        self.cancel.cancel();
+    }
+
+    pub(crate) fn token(&self) -> &CancellationToken {
+        &self.cancel
+    }
+
+    /// Whether it, or a run that waits for it, is being stopped.
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.cancel.is_cancelled() || self.parent.as_ref().is_some_and(|parent| parent.is_stopping())
+    }
+
+    /// The run of the root's session that it belongs to.
+    pub(crate) fn top(self: &Arc<Self>) -> Arc<Self> {
+        let mut top = self;
+        while let Some(parent) = &top.parent {
+            top = parent;
+        }
+        Arc::clone(top)
+    }
+
+    /// Takes note of a question to people: nobody's time runs while it is open, its own nor that of those who wait for it.
+    pub(crate) fn ask(self: &Arc<Self>) -> Asking {
+        self.each_upwards(|run| {
+            run.questions.fetch_add(1, Ordering::AcqRel);
+        });
+        Asking(Arc::clone(self))
+    }
+
+    /// Whether it waits for a person, or a run beneath it does.
+    pub(crate) fn is_asking(&self) -> bool {
+        self.questions.load(Ordering::Acquire) > 0
+    }
+
+    fn each_upwards(&self, change: impl Fn(&Self)) {
+        let mut run = Some(self);
+        while let Some(this) = run {
+            change(this);
+            run = this.parent.as_deref();
+        }
+    }
+}
+
+impl fmt::Debug for RunControl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RunControl").field("session_id", &self.session_id).finish_non_exhaustive()
+    }
+}
+
+/// A question to people is open. Dropping it says that it no longer is.
+pub(crate) struct Asking(Arc<RunControl>);
+
+impl Drop for Asking {
+    fn drop(&mut self) {
+        self.0.each_upwards(|run| {
+            run.questions.fetch_sub(1, Ordering::AcqRel);
+        });
+    }
+}
+
+/// The open runs of a session and all below it, by the session.
+#[derive(Debug, Default)]
+pub(crate) struct Runs(Mutex<HashMap<SessionId, Arc<RunControl>>>);
+
+impl Runs {
+    /// Makes a run known, until what is returned is dropped.
+    pub(crate) fn open(self: &Arc<Self>, control: &Arc<RunControl>) -> OpenRun {
+        self.lock().insert(control.session_id.clone(), Arc::clone(control));
+        OpenRun { runs: Arc::clone(self), control: Arc::clone(control) }
+    }
+
+    pub(crate) fn get(&self, session: &SessionId) -> Option<Arc<RunControl>> {
+        self.lock().get(session).cloned()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<SessionId, Arc<RunControl>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A run that is known by its session.
+pub(crate) struct OpenRun {
+    runs: Arc<Runs>,
+    control: Arc<RunControl>,
+}
+
+impl Drop for OpenRun {
+    fn drop(&mut self) {
+        let mut runs = self.runs.lock();
+        // The session's next run may have begun.
+        if runs.get(&self.control.session_id).is_some_and(|open| Arc::ptr_eq(open, &self.control)) {
+            runs.remove(&self.control.session_id);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_question_holds_the_time_of_all_who_wait_for_it() {
+        let root = RunControl::root("root".into(), CancellationToken::new());
+        let (child, sibling) = (root.child("child".into()), root.child("sibling".into()));
+        let grandchild = child.child("grandchild".into());
+        let (first, second) = (grandchild.ask(), grandchild.ask());
+        assert!([&root, &child, &grandchild].iter().all(|run| run.is_asking()));
+        assert!(!sibling.is_asking());
+        drop(first);
+        assert!(child.is_asking());
+        drop(second);
+        assert!(![&root, &child, &grandchild].iter().any(|run| run.is_asking()));
+    }
+
+    #[test]
+    fn a_run_is_known_until_it_ends_and_its_successor_stays() {
+        let runs = Arc::<Runs>::default();
+        let root = RunControl::root("root".into(), CancellationToken::new());
+        let first = runs.open(&root.child("child".into()));
+        let next = root.child("child".into());
+        let second = runs.open(&next);
+        drop(first);
+        assert!(Arc::ptr_eq(&runs.get(&"child".into()).unwrap(), &next));
+        drop(second);
+        assert!(runs.get(&"child".into()).is_none());
+    }
+}
