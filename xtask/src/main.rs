@@ -19,6 +19,7 @@ mod fuzz;
 mod interop;
 mod linear;
 mod metadata;
+mod mutants;
 mod process;
 mod simulate;
 mod tidy;
@@ -47,6 +48,8 @@ enum Command {
     /// Run random conversations of agents that misbehave; everything after `simulate` goes to the simulator
     #[command(disable_help_flag = true)]
     Simulate(PassedArgs),
+    /// Plant faults into a copy of the workspace: the simulator must find each
+    Mutants(mutants::MutantsArgs),
     /// Fuzz the readers and the verifier; prints executions, coverage and corpus
     Fuzz(fuzz::FuzzArgs),
     /// Count instructions at two sizes: what is linear stays so
@@ -85,6 +88,7 @@ fn main() -> ExitCode {
         Command::Ci(ci) => ci::run(if ci.quick { ci::Extent::Quick } else { ci::Extent::Full }),
         Command::Interop(interop) => interop::run(interop.peer),
         Command::Fuzz(args) => fuzz::run(&args),
+        Command::Mutants(args) => mutants::run(&args),
         Command::Linear => linear::run(),
         Command::Tidy => tidy::run(),
     };
@@ -132,6 +136,7 @@ mod tests {
             | Command::Fuzz(_)
             | Command::Interop(_)
             | Command::Linear
+            | Command::Mutants(_)
             | Command::Tidy) => {
                 panic!("parsed as {other:?}")
             }

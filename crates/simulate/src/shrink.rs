@@ -2,11 +2,11 @@
 
 use crate::plan::{
     AgentPlan, Behaviour, CallPlan, Child, Fate, ForeignEnd, ForeignPlan, LimitsPlan, Meddling, Pace, Part,
-    Plan, SessionEnding, TurnEnd, Work,
+    Plan, SessionEnding, TurnEnd, WINDOW, Work,
 };
 
 /// How many plans are tried.
-const TRIES: usize = 3_000;
+const TRIES: usize = 2_000;
 
 /// The least plan that still fails, as far as a bounded number of tries finds it.
 #[must_use]
@@ -107,7 +107,7 @@ impl Editor {
         self.simplify(running, 1_000);
         self.simplify(spawned, 10_000);
         self.simplify(iterations, 50);
-        self.simplify(window, 1 << 20);
+        self.simplify(window, WINDOW);
         self.simplify(stall, 30_000);
         for reader in &mut plan.readers {
             self.simplify(&mut reader.pace, Pace::Fast);

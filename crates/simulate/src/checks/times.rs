@@ -4,7 +4,7 @@ use anabranch_proto::{EventKind, Outcome, SpawnMechanism, Timestamp};
 
 use super::{Story, ensure, story::Run};
 use crate::{
-    plan::{Pace, Plan},
+    plan::{Pace, Plan, WINDOW},
     run::MODEL_CALL,
 };
 
@@ -56,6 +56,5 @@ fn held_up(plan: &Plan) -> u64 {
     let replies = plan.prompts.iter().map(|prompt| (true, prompt.reply.pace));
     let readers = plan.readers.iter().map(|reader| (reader.lossless, reader.pace));
     let has_slow = replies.chain(readers).any(|(lossless, pace)| lossless && pace != Pace::Fast);
-    // A window of a megabyte has room for all that is said here.
-    if has_slow && plan.limits.window < 1 << 20 { 4 * plan.limits.stall } else { 0 }
+    if has_slow && plan.limits.window < WINDOW { 4 * plan.limits.stall } else { 0 }
 }

@@ -15,6 +15,9 @@ const DEPTH: u32 = 5;
 /// After how many milliseconds without an end a session is closed: more than any deadline of a model or a child.
 const PATIENCE: u64 = 60_000;
 
+/// How many bytes a lossless reader may be behind where that is not to matter: more than any conversation here has.
+pub(crate) const WINDOW: usize = 16 << 20;
+
 /// The plan of a seed. The same for the same seed, for as long as the tables stay what they are.
 #[must_use]
 pub fn generate(seed: u64) -> Plan {
@@ -47,15 +50,15 @@ impl Generator {
         };
         // A reader that has no room holds models up too: for less than they are given.
         let (window, stall) = match unless(30, 0, 300, 6_000) {
-            0 => (1 << 20, 30_000),
-            window => (window, unless(100, 0, 5, 200)),
+            0 => (WINDOW, 30_000),
+            window => (to_usize(window), unless(100, 0, 5, 200)),
         };
         LimitsPlan {
             depth: to_u32(unless(10, 6, 0, 3)),
             running: to_usize(unless(12, 1_000, 1, 4)),
             spawned: to_usize(unless(10, 10_000, 1, 6)),
             iterations: to_u32(unless(8, 50, 1, 3)),
-            window: to_usize(window),
+            window,
             stall,
         }
     }

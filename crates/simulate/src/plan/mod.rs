@@ -9,6 +9,7 @@ mod walk;
 
 pub use behaviour::{Behaviour, Meddling, Refusal, TurnEnd};
 pub(crate) use behaviour::{PANIC, REPORTS};
+pub(crate) use generate::WINDOW;
 pub use generate::generate;
 pub use walk::{agents, calls, depth};
 
