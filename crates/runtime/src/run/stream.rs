@@ -2,6 +2,7 @@
 
 use std::{
     any::Any,
+    collections::VecDeque,
     future::Future as _,
     panic::{AssertUnwindSafe, catch_unwind},
     pin::Pin,
@@ -11,8 +12,8 @@ use std::{
 };
 
 use anabranch_pipeline::{Acting, ExecuteToolCalls, Executed};
-use anabranch_proto::{ErrorInfo, ErrorType, Event, Message, Outcome};
-use futures::Stream;
+use anabranch_proto::{ErrorInfo, ErrorType, Event, Message, Outcome, Scope};
+use futures::{Stream, future::BoxFuture};
 use tokio::time::Sleep;
 
 use super::{
@@ -37,6 +38,8 @@ pub(crate) struct AgentRun {
     machine: Machine,
     acting: Acting,
     phase: Phase,
+    /// The run has ended and its own background children have not: they are gone before it says so.
+    stopping: Option<BoxFuture<'static, ()>>,
 }
 
 enum Phase {
@@ -44,6 +47,8 @@ enum Phase {
     CallModel,
     Model(Box<Asked>),
     Tools(Box<ExecuteToolCalls>),
+    /// A background child is to end.
+    Task(BoxFuture<'static, ()>),
     Ended,
 }
 
@@ -94,7 +99,7 @@ impl AgentRun {
             acting.outermost(Arc::new(confirm))
         };
         let machine = Machine::new(agent, source_name, identity, history, prompt);
-        Self { machine, acting, phase: Phase::CallModel }
+        Self { machine, acting, phase: Phase::CallModel, stopping: None }
     }
 
     /// What the run came to, once its terminal was given.
@@ -122,8 +127,33 @@ impl AgentRun {
                 let caller = Arc::clone(self.machine.caller());
                 Phase::Tools(Box::new(ExecuteToolCalls::new(calls, caller, &self.acting)))
             }
+            Next::AwaitTask => {
+                let RunIdentity { session_id, shared, .. } = self.machine.identity();
+                Phase::Task(Box::pin(shared.tasks.one_ended(session_id)))
+            }
             Next::End => Phase::Ended,
         };
+        if matches!(self.phase, Phase::Ended) && self.stopping.is_none() {
+            self.stop_tasks();
+        }
+    }
+
+    /// Stops the background children that do not outlive the run.
+    fn stop_tasks(&mut self) {
+        let RunIdentity { session_id, shared, .. } = self.machine.identity();
+        let stopped = shared.tasks.stop_awaited(session_id);
+        if !stopped.is_empty() {
+            let tasks = Arc::clone(&shared.tasks);
+            self.stopping = Some(Box::pin(async move {
+                stopped.gone().await;
+                stopped.finish(&tasks);
+            }));
+        }
+    }
+
+    /// What the run has said and nobody has read, its last part where it has ended.
+    pub(crate) fn take_ready(&mut self) -> VecDeque<Arc<Event>> {
+        std::mem::take(&mut self.machine.ready)
     }
 
     fn call(&self, request: ModelRequest) -> Result<Phase, ModelError> {
@@ -157,9 +187,24 @@ impl AgentRun {
                 Some(Executed::Response(_, response)) => self.machine.response(&response),
                 None => self.phase = Phase::CallModel,
             },
+            Phase::Task(ended) => {
+                std::task::ready!(ended.as_mut().poll(cx));
+                let next = self.machine.go_on();
+                self.follow(next);
+            }
             Phase::Ended => {}
         }
         Poll::Ready(())
+    }
+}
+
+impl Drop for AgentRun {
+    fn drop(&mut self) {
+        // Whoever drops a run in mid-work says what became of it; its background children are told to end here.
+        let RunIdentity { session_id, scope, shared, .. } = self.machine.identity();
+        if *scope != Scope::Root {
+            drop(shared.tasks.stop_awaited(session_id));
+        }
     }
 }
 
@@ -178,6 +223,10 @@ impl Stream for AgentRun {
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Arc<Event>>> {
         for _ in 0..SILENT_ITEMS {
+            if let Some(stopping) = &mut self.stopping {
+                std::task::ready!(stopping.as_mut().poll(cx));
+                self.stopping = None;
+            }
             if let Some(event) = self.machine.ready.pop_front() {
                 return Poll::Ready(Some(event));
             }
