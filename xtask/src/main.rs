@@ -20,6 +20,7 @@ mod interop;
 mod linear;
 mod metadata;
 mod process;
+mod simulate;
 mod tidy;
 
 /// The project's own commands.
@@ -43,6 +44,9 @@ enum Command {
     Ci(CiArgs),
     /// Have another project judge what we write, and read what it writes
     Interop(InteropArgs),
+    /// Run random conversations of agents that misbehave; everything after `simulate` goes to the simulator
+    #[command(disable_help_flag = true)]
+    Simulate(PassedArgs),
     /// Fuzz the readers and the verifier; prints executions, coverage and corpus
     Fuzz(fuzz::FuzzArgs),
     /// Count instructions at two sizes: what is linear stays so
@@ -77,6 +81,7 @@ fn main() -> ExitCode {
     let result = match Cli::parse_from(escaped(env::args_os())).command {
         Command::Demo(demo) => demo::run(demo.args),
         Command::Check(check) => check::run(check.args),
+        Command::Simulate(simulate) => simulate::run(simulate.args),
         Command::Ci(ci) => ci::run(if ci.quick { ci::Extent::Quick } else { ci::Extent::Full }),
         Command::Interop(interop) => interop::run(interop.peer),
         Command::Fuzz(args) => fuzz::run(&args),
@@ -89,11 +94,13 @@ fn main() -> ExitCode {
     })
 }
 
-/// The command line with a `--` after `demo` or `check`, so that what follows is that program's, a `--` of its own
-/// included.
+/// The commands whose arguments are another program's.
+const PASSED: [&str; 3] = ["demo", "check", "simulate"];
+
+/// The command line with a `--` after a command whose arguments are another program's, a `--` of its own included.
 fn escaped(words: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
     let mut words: Vec<_> = words.into_iter().collect();
-    if words.get(1).is_some_and(|command| command == "demo" || command == "check") {
+    if words.get(1).is_some_and(|command| PASSED.iter().any(|passed| command == passed)) {
         words.insert(2, "--".into());
     }
     words
@@ -120,7 +127,7 @@ mod tests {
     fn passed_args(command: &str, line: &[&str]) -> Vec<OsString> {
         let words = ["cargo xtask", command].into_iter().chain(line.iter().copied()).map(OsString::from);
         match Cli::try_parse_from(escaped(words)).unwrap().command {
-            Command::Demo(passed) | Command::Check(passed) => passed.args,
+            Command::Demo(passed) | Command::Check(passed) | Command::Simulate(passed) => passed.args,
             other @ (Command::Ci(_)
             | Command::Fuzz(_)
             | Command::Interop(_)
@@ -138,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn demo_and_check_get_their_arguments_untouched() {
+    fn other_programs_get_their_arguments_untouched() {
         for line in [
             &["--help"][..],
             &["-h"],
@@ -148,8 +155,9 @@ mod tests {
             &["--", "--help"],
             &[],
         ] {
-            assert_eq!(passed_args("demo", line), line);
-            assert_eq!(passed_args("check", line), line);
+            for command in PASSED {
+                assert_eq!(passed_args(command, line), line);
+            }
         }
     }
 

@@ -39,6 +39,10 @@ const TESTED_ALONE: &[&str] =
 /// Projects that use the workspace's crates as those of others do.
 const OUTSIDE: &[&str] = &["examples/own-adapter/Cargo.toml"];
 
+/// Conversations of agents that misbehave; as many as take a few seconds.
+const SIMULATING: &[&str] =
+    &["run", "--profile", "simulate", "--locked", "-p", "anabranch-simulate", "--", "--seeds", "2000"];
+
 impl Step {
     fn cargo(name: impl Into<String>, arguments: &[&str]) -> Self {
         Self::cargo_with(name, arguments, &[])
@@ -100,6 +104,9 @@ pub(crate) fn full(members: &[&Package]) -> Vec<Step> {
         &["doc", "--workspace", "--no-deps", "--all-features", "--locked"],
         DOCUMENTING,
     ));
+    if members.iter().any(|package| package.name == "anabranch-simulate") {
+        steps.push(Step::cargo("simulate", SIMULATING));
+    }
     steps.extend(package(members));
     steps
 }
@@ -180,10 +187,12 @@ mod tests {
         adapters.features.insert("default".to_owned(), vec!["text".to_owned()]);
         adapters.features.insert("text".to_owned(), Vec::new());
         let proto = named("anabranch-proto");
+        let mut simulate = named("anabranch-simulate");
+        simulate.publish = Some(Vec::new());
         let mut xtask = named("xtask");
         xtask.publish = Some(Vec::new());
         assert_eq!(
-            lines(&full(&[&adapters, &proto, &xtask])),
+            lines(&full(&[&adapters, &proto, &simulate, &xtask])),
             [
                 "cargo fmt --all --check",
                 "cargo xtask tidy",
@@ -191,6 +200,7 @@ mod tests {
                 "CI=true INSTA_UPDATE=no cargo test --workspace --locked",
                 "cargo check -p anabranch-adapters --all-targets --locked",
                 "cargo check -p anabranch-proto --all-targets --locked",
+                "cargo check -p anabranch-simulate --all-targets --locked",
                 "cargo check -p xtask --all-targets --locked",
                 "cargo check -p anabranch-adapters --no-default-features --locked",
                 "cargo check -p anabranch-adapters --no-default-features --features text --locked",
@@ -199,7 +209,8 @@ mod tests {
                 "CI=true INSTA_UPDATE=no cargo test --locked --target-dir target --manifest-path \
                  examples/own-adapter/Cargo.toml",
                 "RUSTDOCFLAGS='-D warnings' cargo doc --workspace --no-deps --all-features --locked",
-                "cargo package --workspace --no-verify --allow-dirty --locked --exclude xtask",
+                "cargo run --profile simulate --locked -p anabranch-simulate -- --seeds 2000",
+                "cargo package --workspace --no-verify --allow-dirty --locked --exclude anabranch-simulate --exclude xtask",
             ]
         );
     }

@@ -55,6 +55,12 @@ pub(super) const TABLE: &[Row] = &[
         never: &[],
         only_with: &[],
     },
+    Row {
+        package: "anabranch-simulate",
+        may_use: &["anabranch-proto", "anabranch-pipeline", "anabranch-session", "anabranch-runtime"],
+        never: &[],
+        only_with: &[],
+    },
     // It has to work when the others do not compile.
     Row { package: "xtask", may_use: &[], never: &[], only_with: &[] },
 ];

@@ -4,6 +4,7 @@ use std::{
     any::Any,
     collections::VecDeque,
     future::Future as _,
+    mem,
     panic::{AssertUnwindSafe, catch_unwind},
     pin::Pin,
     sync::Arc,
@@ -12,7 +13,7 @@ use std::{
 };
 
 use anabranch_pipeline::{Acting, ExecuteToolCalls, Executed};
-use anabranch_proto::{ErrorInfo, ErrorType, Event, Message, Outcome, Scope};
+use anabranch_proto::{ErrorInfo, ErrorType, Event, EventKind, Message, Outcome, Scope};
 use futures::{Stream, future::BoxFuture};
 use tokio::time::Sleep;
 
@@ -72,7 +73,7 @@ impl Asked {
                 Err(panic) => return Poll::Ready(Some(Err(panicked(&*panic)))),
             }
         }
-        let is_behind = std::mem::take(&mut self.items_since_look) >= ITEMS_PER_LOOK;
+        let is_behind = mem::take(&mut self.items_since_look) >= ITEMS_PER_LOOK;
         if self.deadline.as_mut().poll(cx).is_ready() {
             let text = format!("the model did not finish within {} s", limit.as_secs_f64());
             return Poll::Ready(Some(Err(ModelError::new(ErrorType::UPSTREAM, text))));
@@ -107,6 +108,11 @@ impl AgentRun {
         self.machine.result()
     }
 
+    /// Whether the terminal was given: nothing follows.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.machine.result().is_some() && self.machine.ready.is_empty()
+    }
+
     /// Stops whatever runs and ends the run with this outcome: its terminal is the next and last event.
     pub(crate) fn cut(&mut self, outcome: Outcome, error: Option<ErrorInfo>) {
         // What was made and not yet read is still a part of the run.
@@ -115,6 +121,9 @@ impl AgentRun {
     }
 
     fn follow(&mut self, next: Next) {
+        if let Err(error) = self.stop() {
+            tracing::warn!(%error, "the run goes on");
+        }
         self.phase = match next {
             Next::CallModel(request) => match self.call(request) {
                 Ok(phase) => phase,
@@ -151,9 +160,23 @@ impl AgentRun {
         }
     }
 
-    /// What the run has said and nobody has read, its last part where it has ended.
+    /// What the run has said and nobody has read, but not that it has ended: it is being stopped.
     pub(crate) fn take_ready(&mut self) -> VecDeque<Arc<Event>> {
-        std::mem::take(&mut self.machine.ready)
+        let mut ready = std::mem::take(&mut self.machine.ready);
+        let is_end = |event: &Arc<Event>| {
+            event.scope.same_run(&self.machine.identity().scope)
+                && matches!(event.kind, EventKind::ReplyEnd(_) | EventKind::StreamComplete(_))
+        };
+        if let Some(end) = ready.iter().position(is_end) {
+            ready.truncate(end);
+        }
+        ready
+    }
+
+    /// Drops what runs. That is somebody else's code, and may panic.
+    fn stop(&mut self) -> Result<(), ModelError> {
+        let phase = mem::replace(&mut self.phase, Phase::Ended);
+        catch_unwind(AssertUnwindSafe(|| drop(phase))).map_err(|panic| panicked(&*panic))
     }
 
     fn call(&self, request: ModelRequest) -> Result<Phase, ModelError> {
@@ -176,7 +199,11 @@ impl AgentRun {
                 let next = match std::task::ready!(asked.poll(limit, cx)) {
                     Some(Ok(item)) => self.machine.model_item(item),
                     Some(Err(error)) => Some(self.machine.model_failed(error)),
-                    None => Some(self.machine.model_ended()),
+                    // An answer is whole when its stream is gone.
+                    None => Some(match self.stop() {
+                        Ok(()) => self.machine.model_ended(),
+                        Err(error) => self.machine.model_failed(error),
+                    }),
                 };
                 if let Some(next) = next {
                     self.follow(next);

@@ -240,6 +240,10 @@ impl Driver {
             match run.as_mut().poll_next(cx) {
                 Poll::Ready(Some(event)) => {
                     self.admit(event);
+                    // Whoever reads the terminal finds the next prompt under way: nobody else has a turn in between.
+                    if run.has_ended() {
+                        return Turn::Ended;
+                    }
                     if self.out_bytes >= self.core.limits.bytes_per_turn() {
                         return Turn::More;
                     }

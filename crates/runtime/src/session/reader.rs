@@ -64,6 +64,7 @@ impl Reader {
 
     pub(super) fn lossless(core: &Arc<Core>, after: u64) -> Self {
         let window = Window::new(core.limits.reader_window);
+        window.consume(after);
         core.hold_for(&window);
         Self::new(core, after).with_window(window)
     }

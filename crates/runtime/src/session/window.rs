@@ -26,6 +26,8 @@ struct Unread {
     /// The last number of each batch, and its bytes.
     batches: VecDeque<(u64, usize)>,
     bytes: usize,
+    /// Up to which number the reader wants nothing more.
+    read: u64,
 }
 
 impl Window {
@@ -37,14 +39,18 @@ impl Window {
     /// A batch was appended that ends with this number.
     pub(super) fn produce(&self, last: u64, bytes: usize) {
         let mut unread = self.unread.lock().unwrap_or_else(PoisonError::into_inner);
-        unread.batches.push_back((last, bytes));
-        unread.bytes += bytes;
+        // A reader whose cursor lies beyond the end waits for what comes behind it.
+        if last > unread.read {
+            unread.batches.push_back((last, bytes));
+            unread.bytes += bytes;
+        }
     }
 
     /// The reader has read everything up to this number, or was told that it is gone.
     pub(super) fn consume(&self, upto: u64) {
         let mut unread = self.unread.lock().unwrap_or_else(PoisonError::into_inner);
         let mut has_read = false;
+        unread.read = unread.read.max(upto);
         while let Some(&(last, bytes)) = unread.batches.front()
             && last <= upto
         {
@@ -88,6 +94,16 @@ mod tests {
     use futures::FutureExt;
 
     use super::*;
+
+    #[test]
+    fn what_lies_before_a_cursor_takes_no_room() {
+        let window = Window::new(100);
+        window.consume(10);
+        window.produce(10, 1_000);
+        assert!(window.has_room().now_or_never().is_some());
+        window.produce(11, 101);
+        assert!(window.has_room().now_or_never().is_none());
+    }
 
     #[test]
     fn room_comes_back_with_what_was_read_or_is_gone() {

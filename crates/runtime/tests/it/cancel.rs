@@ -10,7 +10,7 @@ use std::{
 
 use anabranch_pipeline::FunctionTool;
 use anabranch_proto::{Event, EventKind, Outcome, Scope, ToolResultState};
-use anabranch_runtime::{Agent, Read, ScriptedModel, SpawnSubagent, Turn};
+use anabranch_runtime::{Agent, Limits, Read, ScriptedModel, SpawnSubagent, Turn};
 use futures::StreamExt;
 
 use crate::support::{Nothing, assert_well_formed, events, kind, master, node, own};
@@ -198,6 +198,21 @@ async fn a_reply_cancelled_before_its_turn_is_a_run_of_its_own_that_was_interrup
         let seen = events(reply).await;
         assert!(matches!(seen[0].kind, EventKind::UserMessage(_)));
         assert_eq!(terminals(&seen), [(".".to_owned(), Outcome::Interrupted)]);
+    }
+}
+
+/// The driver may have had as many events as it takes at once just with a run's last one.
+#[tokio::test(start_paused = true)]
+async fn a_cancel_right_after_a_reply_stops_the_next_however_much_was_said() {
+    for words in 0..40 {
+        let model = ScriptedModel::from_fn("scripted", move |_| Turn::new().text("word ".repeat(words + 1)));
+        let limits = Limits::default().reader_window(1_000);
+        let session = Agent::builder("agent", model).limits(limits).build().session();
+        let first = session.prompt("Go.").await.unwrap();
+        let second = session.prompt("Go on.").await.unwrap();
+        assert_eq!(first.finished().await.unwrap().outcome, Outcome::Completed);
+        session.cancel();
+        assert_eq!(second.finished().await.unwrap().outcome, Outcome::Interrupted, "{words}");
     }
 }
 

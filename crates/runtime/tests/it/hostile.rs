@@ -107,6 +107,33 @@ async fn a_model_that_talks_without_end_is_stopped_by_time_and_by_size() {
     assert_eq!(finished.message.unwrap().text(), "x".repeat(100), "what came is kept");
 }
 
+/// An answer that is whole and panics when it is dropped.
+struct AnswersAndPanicsInDrop(bool, PanicsInDrop);
+
+impl Stream for AnswersAndPanicsInDrop {
+    type Item = Result<ModelItem, ModelError>;
+
+    fn poll_next(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let has_answered = std::mem::replace(&mut self.0, true);
+        Poll::Ready((!has_answered).then(|| Ok(ModelItem::Text("fine".to_owned()))))
+    }
+}
+
+#[tokio::test]
+async fn a_model_that_panics_in_its_drop_after_its_answer_has_failed_and_says_so() {
+    let answers = || Streams::new(|| Box::pin(AnswersAndPanicsInDrop(false, PanicsInDrop)));
+    let finished = Agent::builder("agent", answers()).build().reply_stream("Go.").finished().await.unwrap();
+    assert_eq!(finished.error.unwrap().message, "the model panicked: in drop");
+    assert_eq!(finished.message.unwrap().text(), "fine", "what came is kept");
+
+    let worker = Agent::builder("worker", answers()).build();
+    let seen = events(master(worker, vec![node("a", "n1")]).reply_stream("Go.")).await;
+    let errors = kind(of_child(&seen, "n1"), |kind| {
+        if let EventKind::StreamComplete(complete) = kind { complete.error.clone() } else { None }
+    });
+    assert_eq!(errors[0].message, "the model panicked: in drop", "a child's as the root's");
+}
+
 /// A stream that is pending for ever and panics when it is dropped.
 struct PanicsInDrop;
 
@@ -185,7 +212,9 @@ async fn a_reader_that_is_never_slow_loses_nothing_however_large_the_results() {
 
 #[tokio::test(start_paused = true)]
 async fn a_cursor_beyond_the_end_holds_nobody_back() {
-    let session = says("agent", "hi").session();
+    let model = ScriptedModel::from_fn("scripted", |_| Turn::new().text("word ".repeat(100)));
+    let session =
+        Agent::builder("agent", model).limits(Limits::default().reader_window(1_000)).build().session();
     let _beyond = session.subscribe_lossless(1_000);
     let start = tokio::time::Instant::now();
     session.prompt("Go.").await.unwrap().finished().await.unwrap();

@@ -1,0 +1,72 @@
+//! How runs end.
+
+use anabranch_proto::{EventKind, Outcome};
+
+use super::{
+    Story, ensure,
+    expected::{Natural, is_left_alone, loses_terminal, natural},
+    story::{Run, Who},
+};
+
+/// Each run ends with exactly one terminal, and that is its last event.
+pub(super) fn each_run_has_one_terminal(story: &Story<'_>) -> Result<(), String> {
+    for run in &story.runs {
+        let is_terminal = |kind: &EventKind| matches!(kind, EventKind::StreamComplete(_));
+        let count = run.events.iter().filter(|admitted| is_terminal(&admitted.event.kind)).count();
+        ensure(count == 1, || format!("{} has {count} terminals", run.name))?;
+        let last = run.events.last();
+        ensure(last.is_some_and(|last| is_terminal(&last.event.kind)), || {
+            format!("the last event of {} is no terminal", run.name)
+        })?;
+    }
+    let (roots, prompts) =
+        (story.runs.iter().filter(|run| run.prompt.is_some()).count(), story.record.prompts);
+    let is_closed = story.record.cancels.iter().any(|cancel| cancel.closes);
+    ensure(roots == prompts || (is_closed && roots < prompts), || {
+        format!("{prompts} prompts were taken and {roots} answered")
+    })
+}
+
+/// Each run ends as the plan has it, or as whoever stopped it has it.
+pub(super) fn each_run_ends_as_planned(story: &Story<'_>) -> Result<(), String> {
+    for run in &story.runs {
+        let Some(outcome) = run.outcome() else { continue };
+        if let Who::Unknown = run.who {
+            return Err(format!("{} is not in the plan", run.name));
+        }
+        let allowed = allowed(story, run);
+        ensure(allowed.contains(&outcome), || {
+            let error = run.error().map(|error| format!(" ({})", error.message)).unwrap_or_default();
+            format!("{} ended as {outcome}{error}, not as one of {allowed:?}", run.name)
+        })?;
+    }
+    Ok(())
+}
+
+fn allowed(story: &Story<'_>, run: &Run<'_>) -> Vec<Outcome> {
+    use Outcome::{Completed, ExceedMaxIters, Failed, Interrupted, TimedOut};
+    if let Who::Nested = run.who {
+        return vec![Completed, ExceedMaxIters, Failed, Interrupted];
+    }
+    if loses_terminal(story, run) {
+        return vec![Failed, Interrupted];
+    }
+    let mut allowed = Vec::new();
+    if let Natural::As(outcome) = natural(story, run) {
+        allowed.push(outcome);
+    }
+    if let Some(prompt) = run.prompt {
+        let hits = |cancel: &&crate::world::Cancel| cancel.prompt == Some(prompt) || cancel.closes;
+        if story.record.cancels.iter().any(|cancel| hits(&cancel)) {
+            allowed.push(Interrupted);
+        }
+        return allowed;
+    }
+    if run.spawn.is_some_and(|spawn| spawn.timeout.is_some()) {
+        allowed.push(TimedOut);
+    }
+    if !is_left_alone(story, run) {
+        allowed.extend([Interrupted, Failed]);
+    }
+    allowed
+}

@@ -1,0 +1,59 @@
+//! Ways through a plan.
+
+use super::{AgentPlan, CallPlan, Child, ForeignPlan, Part, Plan, Work};
+
+/// Every agent of the plan, the roots first of all below them.
+#[must_use]
+pub fn agents(plan: &Plan) -> Vec<&AgentPlan> {
+    let mut found = Vec::new();
+    let mut waiting: Vec<&AgentPlan> = plan.prompts.iter().rev().map(|prompt| &prompt.agent).collect();
+    while let Some(agent) = waiting.pop() {
+        found.push(agent);
+        for call in agent.calls() {
+            if let Work::Spawn(spawn) = &call.work
+                && let Child::Agent(child) = &spawn.child
+            {
+                waiting.push(child);
+            }
+        }
+    }
+    found
+}
+
+/// Every call of the plan.
+pub fn calls(plan: &Plan) -> impl Iterator<Item = &CallPlan> {
+    agents(plan).into_iter().flat_map(AgentPlan::calls)
+}
+
+/// How deep the plan's deepest child lies.
+#[must_use]
+pub fn depth(plan: &Plan) -> u32 {
+    plan.prompts.iter().map(|prompt| prompt.agent.depth()).max().unwrap_or(0)
+}
+
+impl AgentPlan {
+    /// The calls that its model makes, in order.
+    pub fn calls(&self) -> impl Iterator<Item = &CallPlan> {
+        self.turns
+            .iter()
+            .flat_map(|turn| &turn.parts)
+            .filter_map(|part| if let Part::Call(call) = part { Some(call) } else { None })
+    }
+
+    fn depth(&self) -> u32 {
+        let below = self.calls().map(|call| {
+            let Work::Spawn(spawn) = &call.work else { return 0 };
+            1 + match &spawn.child {
+                Child::Agent(agent) => agent.depth(),
+                Child::Foreign(foreign) => foreign.depth(),
+            }
+        });
+        below.max().unwrap_or(0)
+    }
+}
+
+impl ForeignPlan {
+    fn depth(&self) -> u32 {
+        self.nested.as_ref().map_or(0, |nested| 1 + nested.depth())
+    }
+}
