@@ -19,6 +19,7 @@ mod fuzz;
 mod interop;
 mod linear;
 mod metadata;
+mod model;
 mod process;
 mod tidy;
 
@@ -47,6 +48,8 @@ enum Command {
     Fuzz(fuzz::FuzzArgs),
     /// Count instructions at two sizes: what is linear stays so
     Linear,
+    /// Step through every order in which threads can wake the streams of the merge
+    Model,
     /// Check what the compiler does not: layers, licences, sources, manifests, texts, links
     Tidy,
 }
@@ -81,6 +84,7 @@ fn main() -> ExitCode {
         Command::Interop(interop) => interop::run(interop.peer),
         Command::Fuzz(args) => fuzz::run(&args),
         Command::Linear => linear::run(),
+        Command::Model => model::run(),
         Command::Tidy => tidy::run(),
     };
     result.unwrap_or_else(|error| {
@@ -125,6 +129,7 @@ mod tests {
             | Command::Fuzz(_)
             | Command::Interop(_)
             | Command::Linear
+            | Command::Model
             | Command::Tidy) => {
                 panic!("parsed as {other:?}")
             }
