@@ -7,6 +7,7 @@ mod foreign;
 mod hostile;
 mod metadata_uses;
 mod one_run;
+mod peers;
 mod readers;
 mod sessions;
 mod spawning;
