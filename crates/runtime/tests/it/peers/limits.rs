@@ -88,7 +88,15 @@ async fn depth_counts_through_real_nesting() {
             .tool(SpawnSubagent::new(agent))
             .limits(Limits::default().max_depth(limit))
             .build();
-        let seen = events(root.reply_stream("Go.")).await;
+        let session = root.session();
+        let seen = events(session.prompt("Go.").await.unwrap()).await;
+        // Refused where it would have run, not only on the stream.
+        let text = format!(
+            "error: a sub-agent here would be at depth {}, and the limit is {limit}; do the work yourself",
+            limit + 1
+        );
+        assert_eq!(session.messages()[1].text(), "success: ".repeat(limit as usize) + &text);
+        assert_eq!(session.counters().refused_events, 0);
         let depths = kind(&seen, |kind| {
             if let EventKind::SpawnSessionStart(spawn) = kind { Some(spawn.depth) } else { None }
         });
