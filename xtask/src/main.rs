@@ -19,6 +19,7 @@ mod fuzz;
 mod interop;
 mod linear;
 mod metadata;
+mod model;
 mod process;
 mod simulate;
 mod tidy;
@@ -51,6 +52,8 @@ enum Command {
     Fuzz(fuzz::FuzzArgs),
     /// Count instructions at two sizes: what is linear stays so
     Linear,
+    /// Step through every order in which threads can wake the streams of the merge
+    Model,
     /// Check what the compiler does not: layers, licences, sources, manifests, texts, links
     Tidy,
 }
@@ -86,6 +89,7 @@ fn main() -> ExitCode {
         Command::Interop(interop) => interop::run(interop.peer),
         Command::Fuzz(args) => fuzz::run(&args),
         Command::Linear => linear::run(),
+        Command::Model => model::run(),
         Command::Tidy => tidy::run(),
     };
     result.unwrap_or_else(|error| {
@@ -132,6 +136,7 @@ mod tests {
             | Command::Fuzz(_)
             | Command::Interop(_)
             | Command::Linear
+            | Command::Model
             | Command::Tidy) => {
                 panic!("parsed as {other:?}")
             }

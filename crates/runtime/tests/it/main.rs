@@ -9,6 +9,7 @@ mod forks;
 mod hostile;
 mod metadata_uses;
 mod one_run;
+mod peers;
 mod questions;
 mod readers;
 mod sessions;
