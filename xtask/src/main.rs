@@ -19,6 +19,7 @@ mod fuzz;
 mod interop;
 mod linear;
 mod metadata;
+mod model;
 mod mutants;
 mod process;
 mod simulate;
@@ -54,6 +55,8 @@ enum Command {
     Fuzz(fuzz::FuzzArgs),
     /// Count instructions at two sizes: what is linear stays so
     Linear,
+    /// Step through every order in which threads can wake the streams of the merge
+    Model,
     /// Check what the compiler does not: layers, licences, sources, manifests, texts, links
     Tidy,
 }
@@ -90,6 +93,7 @@ fn main() -> ExitCode {
         Command::Fuzz(args) => fuzz::run(&args),
         Command::Mutants(args) => mutants::run(&args),
         Command::Linear => linear::run(),
+        Command::Model => model::run(),
         Command::Tidy => tidy::run(),
     };
     result.unwrap_or_else(|error| {
@@ -137,6 +141,7 @@ mod tests {
             | Command::Interop(_)
             | Command::Linear
             | Command::Mutants(_)
+            | Command::Model
             | Command::Tidy) => {
                 panic!("parsed as {other:?}")
             }

@@ -24,6 +24,7 @@ mod gate;
 mod layer;
 mod merge;
 mod panics;
+mod sync;
 mod tool;
 mod toolkit;
 

@@ -4,16 +4,16 @@ use std::{
     collections::VecDeque,
     fmt,
     pin::Pin,
-    sync::{
-        Arc, Mutex, PoisonError,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::{Arc, PoisonError, atomic::Ordering},
     task::{Context, Poll, Wake, Waker},
 };
 
-use futures::{Stream, stream::FusedStream, task::AtomicWaker};
+use futures::{Stream, stream::FusedStream};
 
-use crate::panics::drop_quietly;
+use crate::{
+    panics::drop_quietly,
+    sync::{AtomicBool, AtomicWaker, Mutex},
+};
 
 /// Stream of the items of many streams.
 ///

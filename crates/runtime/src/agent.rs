@@ -5,7 +5,10 @@ use std::{fmt, sync::Arc};
 use anabranch_pipeline::{Acting, ActingLayer, Tool, ToolDefinition, Toolkit};
 use anabranch_proto::Metadata;
 
-use crate::{Limits, Model, Permissions, Prompt, Reply, Session, SessionBuilder};
+use crate::{
+    CheckTask, Limits, ListTasks, MessageTask, Model, Permissions, Prompt, Reply, Session, SessionBuilder,
+    StopTask,
+};
 
 /// A model with a system prompt, tools and limits. Cloning shares it; it holds no conversation.
 #[derive(Clone)]
@@ -112,6 +115,12 @@ impl AgentBuilder {
     pub fn shared_tool(mut self, tool: Arc<dyn Tool>) -> Self {
         self.toolkit = self.toolkit.with_shared(tool);
         self
+    }
+
+    /// With the tools by which a model deals with its background tasks: `check_task`, `stop_task`, `list_tasks` and
+    /// `message_task`.
+    pub fn task_tools(self) -> Self {
+        self.tool(CheckTask::new()).tool(StopTask::new()).tool(ListTasks::new()).tool(MessageTask::new())
     }
 
     /// With a layer around all tool calls, within those that were added before.

@@ -44,6 +44,29 @@ pub struct NotRunning {
     pub session: SessionId,
 }
 
+/// A message that did not reach a run.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum SteerError {
+    /// Nothing runs in the session now.
+    #[error(transparent)]
+    NotRunning(#[from] NotRunning),
+    /// The run has just ended, or is ending.
+    #[error("the run has ended")]
+    Ended,
+    /// What runs there is no agent of this runtime.
+    #[error("what runs in the session takes no messages")]
+    Deaf,
+    /// As many messages wait as may.
+    #[error("the run has not read what waits for it, which may be {messages} messages and {bytes} bytes")]
+    Full {
+        /// How many messages may wait.
+        messages: usize,
+        /// How many bytes they may have together.
+        bytes: usize,
+    },
+}
+
 /// A sub-agent that was not spawned. Nothing was announced.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]

@@ -48,18 +48,20 @@ mod scripted;
 mod session;
 mod stamp;
 mod subagent;
+mod task;
 
 pub use agent::{Agent, AgentBuilder};
-pub use error::{LogNotEmpty, NotRunning, SessionError, SpawnError};
+pub use error::{LogNotEmpty, NotRunning, SessionError, SpawnError, SteerError};
 pub use limits::Limits;
 pub use model::{Model, ModelError, ModelItem, ModelRequest, ModelStream};
 pub use prompt::Prompt;
 pub use question::{Answer, AnswerError, ExternalTool, Permission, Permissions, Question, QuestionKind};
-pub use run::{RunHandle, RunResult};
+pub use run::{Fork, RunHandle, RunResult};
 pub use scripted::{ScriptedModel, Turn};
-pub use session::{Attached, AttachedWith, Read, Reader, Reply, Session, SessionBuilder};
+pub use session::{Attached, AttachedWith, ManualChild, Read, Reader, Reply, Session, SessionBuilder};
 pub use stamp::SystemStamp;
-pub use subagent::{Spawn, SpawnArguments, SpawnSubagent};
+pub use subagent::{Spawn, SpawnArguments, SpawnSubagent, Team};
+pub use task::{CheckTask, ListTasks, MessageTask, OnCancel, StopTask, TaskInfo, TaskStatus};
 
 /// The examples of the workspace's front page.
 #[cfg(doctest)]

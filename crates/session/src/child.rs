@@ -104,6 +104,10 @@ impl EventProcessor {
         if stated_parent.is_some() {
             self.counters.reparented += 1;
         }
+        let is_between = parent == ROOT && self.run(ROOT).is_none();
+        if let Some(node) = self.nodes.get_mut(node) {
+            node.is_between = is_between;
+        }
         self.note_call(node, parent, tool_call_id.as_ref());
         Some(Opened { node, parent, stated_parent, mechanism, tool_call_id })
     }

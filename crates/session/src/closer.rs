@@ -18,7 +18,7 @@ use crate::{
     tree::ROOT,
 };
 
-/// What becomes of the root's background children when the root's run ends.
+/// What becomes of the root's background children, and of those that code made between its runs, when a run of it ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Background {
     Stays,
@@ -150,7 +150,11 @@ impl EventProcessor {
     fn open_children(&self, node: usize, background: Background) -> Vec<usize> {
         let stays = |child: usize| {
             let mechanism = self.tree.record(child).and_then(|record| record.mechanism);
-            background == Background::Stays && node == ROOT && mechanism == Some(SpawnMechanism::AsyncWorker)
+            let is_between = self.nodes.get(child).is_some_and(|node| node.is_between);
+            background == Background::Stays
+                && node == ROOT
+                && (mechanism == Some(SpawnMechanism::AsyncWorker)
+                    || (mechanism == Some(SpawnMechanism::Manual) && is_between))
         };
         let children = self.tree.record(node).map(|record| record.children.as_slice()).unwrap_or_default();
         children.iter().copied().filter(|&child| self.run(child).is_some() && !stays(child)).collect()

@@ -15,7 +15,8 @@
 //! - **One end.** Each run ends with one `STREAM_COMPLETE`, the first that came; nothing of the run follows. Blocks,
 //!   calls, results, replies and children are closed before it, and here only. What waits for a child ends after it: a sync
 //!   child is closed before its call's result and before its parent's reply ends, a child that code spawned or that nobody
-//!   announced before its parent's run does, a background child of the root when the session is closed.
+//!   announced before its parent's run does, or where it began between two runs of the root when the session is closed, as a
+//!   background child of the root is.
 //! - **One voice.** What is made for a run has the scope and the metadata of the run, those of its prompt.
 //! - **One order.** Numbers count 1, 2, 3… per root session, without gaps, in the order in which events came.
 //! - **One conversation.** Messages are built from the admitted events and nothing else, so a replay builds the same.

@@ -59,6 +59,8 @@ pub(crate) struct Node {
     pub(crate) run: Option<Box<Run>>,
     /// Whose the events in the open run's scope are, where it is a child's.
     source: Option<Source>,
+    /// Whether its last run began between two runs of the root, which therefore do not end it.
+    pub(crate) is_between: bool,
     /// The event that announced the last run.
     pub(crate) spawned_by: Option<EventId>,
     /// The last run that was refused.

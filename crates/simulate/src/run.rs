@@ -257,7 +257,7 @@ async fn wait(
             _ = ended.wait_for(|ended| *ended >= runs) => return,
             _ = is_over.wait_for(|is_over| *is_over) => return,
             () = patience => {
-                world.note_cancel(None, false, 0);
+                world.note_last_resort();
                 session.cancel();
             }
         }

@@ -70,6 +70,8 @@ pub(crate) struct Cancel {
     pub(crate) closes: bool,
     /// From which number on it must have been noticed.
     pub(crate) noticed: u64,
+    /// Whether nothing else ended the run.
+    pub(crate) is_last_resort: bool,
 }
 
 impl World {
@@ -131,10 +133,28 @@ impl World {
 
     /// Takes note that a prompt's run is being stopped; the one under way or whose turn is next where none is named.
     pub(crate) fn note_cancel(&self, prompt: Option<usize>, closes: bool, within: u64) {
-        let current = *self.log.ended().borrow();
         let mut state = self.lock();
-        let prompt = prompt.or((current < state.prompts).then_some(current));
-        state.cancels.push(Cancel { prompt, closes, noticed: self.log.last() + within });
+        let prompt = prompt.or_else(|| self.current(&state));
+        let noticed = self.log.last() + within;
+        state.cancels.push(Cancel { prompt, closes, noticed, is_last_resort: false });
+    }
+
+    /// Takes note that the run under way is stopped because nothing else ends it.
+    pub(crate) fn note_last_resort(&self) {
+        let mut state = self.lock();
+        let cancel = Cancel {
+            prompt: self.current(&state),
+            closes: false,
+            noticed: self.log.last(),
+            is_last_resort: true,
+        };
+        state.cancels.push(cancel);
+    }
+
+    /// The prompt whose run is under way, or whose turn is next.
+    fn current(&self, state: &State) -> Option<usize> {
+        let ended = *self.log.ended().borrow();
+        (ended < state.prompts).then_some(ended)
     }
 
     /// Counts a fake until the guard is dropped.

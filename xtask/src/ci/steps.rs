@@ -2,6 +2,7 @@
 
 use crate::ci::changed::Affected;
 use crate::metadata::Package;
+use crate::model;
 use crate::process::quoted;
 
 /// One step of the proof.
@@ -99,6 +100,7 @@ pub(crate) fn full(members: &[&Package]) -> Vec<Step> {
         let arguments = ["test", "--locked", "--target-dir", "target", "--manifest-path", manifest];
         steps.push(Step::cargo_with(format!("test {manifest}"), &arguments, TESTING));
     }
+    steps.push(Step::cargo("model", &model::CARGO));
     steps.push(Step::cargo_with(
         "doc",
         &["doc", "--workspace", "--no-deps", "--all-features", "--locked"],
@@ -208,6 +210,7 @@ mod tests {
                 "CI=true INSTA_UPDATE=no cargo test -p anabranch-adapters --locked",
                 "CI=true INSTA_UPDATE=no cargo test --locked --target-dir target --manifest-path \
                  examples/own-adapter/Cargo.toml",
+                "cargo run --release --locked --target-dir target --manifest-path crates/pipeline/model/Cargo.toml",
                 "RUSTDOCFLAGS='-D warnings' cargo doc --workspace --no-deps --all-features --locked",
                 "cargo run --profile simulate --locked -p anabranch-simulate -- --seeds 2000",
                 "cargo package --workspace --no-verify --allow-dirty --locked --exclude anabranch-simulate --exclude xtask",

@@ -67,6 +67,8 @@ fn find(copy: &Copy, target: &Path, seeds: u32) -> Result<Fate, Error> {
     let mut build = process::cargo();
     build.current_dir(copy.folder()).args(["build", "--quiet", "--profile", "simulate", "--locked"]);
     build.args(["-p", "anabranch-simulate", "--target-dir"]).arg(target).stderr(Stdio::piped());
+    // One fault after another is built: that has to be fast, and the program need not be.
+    build.env("CARGO_PROFILE_SIMULATE_OPT_LEVEL", "1").env("CARGO_PROFILE_SIMULATE_INCREMENTAL", "true");
     let built = build.output().map_err(|source| Error::Start { command: process::shown(&build), source })?;
     if !built.status.success() {
         let log = String::from_utf8_lossy(&built.stderr);

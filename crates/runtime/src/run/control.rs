@@ -10,7 +10,9 @@ use std::{
 };
 
 use anabranch_proto::SessionId;
-use tokio_util::sync::CancellationToken;
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+
+use super::inbox::Inbox;
 
 /// What can be done to a run from outside it, and what those above it must know of it.
 pub(crate) struct RunControl {
@@ -18,14 +20,30 @@ pub(crate) struct RunControl {
     cancel: CancellationToken,
     /// How many questions to people are open in it and in all runs beneath it.
     questions: AtomicUsize,
-    /// The run that spawned it.
-    parent: Option<Arc<RunControl>>,
+    /// What was said to it while it is under way.
+    pub(crate) inbox: Inbox,
+    place: Place,
+}
+
+/// Where a run is in the tree of those that wait for one another.
+enum Place {
+    /// Nobody waits for it: a run of the root, or one in the background. All tasks of it and of the runs beneath it are
+    /// counted here.
+    Top(TaskTracker),
+    /// The run that spawned it waits for it.
+    Under(Arc<RunControl>),
 }
 
 impl RunControl {
-    /// That of a run of the root.
-    pub(crate) fn root(session_id: SessionId, cancel: CancellationToken) -> Arc<Self> {
-        Arc::new(Self { session_id, cancel, questions: AtomicUsize::new(0), parent: None })
+    /// That of a run that nobody waits for.
+    pub(crate) fn top(session_id: SessionId, cancel: CancellationToken) -> Arc<Self> {
+        Arc::new(Self {
+            session_id,
+            cancel,
+            questions: AtomicUsize::new(0),
+            inbox: Inbox::default(),
+            place: Place::Top(TaskTracker::new()),
+        })
     }
 
     /// That of a run which this run spawns.
@@ -34,7 +52,8 @@ impl RunControl {
             session_id,
             cancel: CancellationToken::new(),
             questions: AtomicUsize::new(0),
-            parent: Some(Arc::clone(self)),
+            inbox: Inbox::default(),
+            place: Place::Under(Arc::clone(self)),
         })
     }
 
@@ -48,16 +67,42 @@ impl RunControl {
 
     /// Whether it, or a run that waits for it, is being stopped.
     pub(crate) fn is_stopping(&self) -> bool {
-        self.cancel.is_cancelled() || self.parent.as_ref().is_some_and(|parent| parent.is_stopping())
+        self.cancel.is_cancelled() || self.parent().is_some_and(Self::is_stopping)
     }
 
-    /// The run of the root's session that it belongs to.
-    pub(crate) fn top(self: &Arc<Self>) -> Arc<Self> {
-        let mut top = self;
-        while let Some(parent) = &top.parent {
-            top = parent;
+    /// The run above it that nobody waits for, or itself.
+    pub(crate) fn uppermost(self: &Arc<Self>) -> &Arc<Self> {
+        let mut run = self;
+        while let Place::Under(parent) = &run.place {
+            run = parent;
         }
-        Arc::clone(top)
+        run
+    }
+
+    /// Counts the tasks of this run and of all that belong to it.
+    pub(crate) fn tracker(self: &Arc<Self>) -> TaskTracker {
+        match &self.uppermost().place {
+            Place::Top(tracker) => tracker.clone(),
+            // The uppermost is a top.
+            Place::Under(_) => TaskTracker::new(),
+        }
+    }
+
+    /// Waits until no task of this run and of those that belong to it lives. They are to be stopped before.
+    ///
+    /// # Cancel safety
+    /// Nothing is lost when dropped.
+    pub(crate) async fn gone(self: &Arc<Self>) {
+        let tracker = self.tracker();
+        tracker.close();
+        tracker.wait().await;
+    }
+
+    fn parent(&self) -> Option<&Self> {
+        match &self.place {
+            Place::Top(_) => None,
+            Place::Under(parent) => Some(parent),
+        }
     }
 
     /// Takes note of a question to people: nobody's time runs while it is open, its own nor that of those who wait for it.
@@ -77,7 +122,7 @@ impl RunControl {
         let mut run = Some(self);
         while let Some(this) = run {
             change(this);
-            run = this.parent.as_deref();
+            run = this.parent();
         }
     }
 }
@@ -141,7 +186,7 @@ mod tests {
 
     #[test]
     fn a_question_holds_the_time_of_all_who_wait_for_it() {
-        let root = RunControl::root("root".into(), CancellationToken::new());
+        let root = RunControl::top("root".into(), CancellationToken::new());
         let (child, sibling) = (root.child("child".into()), root.child("sibling".into()));
         let grandchild = child.child("grandchild".into());
         let (first, second) = (grandchild.ask(), grandchild.ask());
@@ -156,7 +201,7 @@ mod tests {
     #[test]
     fn a_run_is_known_until_it_ends_and_its_successor_stays() {
         let runs = Arc::<Runs>::default();
-        let root = RunControl::root("root".into(), CancellationToken::new());
+        let root = RunControl::top("root".into(), CancellationToken::new());
         let first = runs.open(&root.child("child".into()));
         let next = root.child("child".into());
         let second = runs.open(&next);

@@ -46,9 +46,10 @@ impl RunHandle {
         self.0.identity.control.cancel();
     }
 
-    /// Stops the whole reply of the session that the run is a part of.
+    /// Stops all that is waited for together with the run: the reply of the session that it is a part of, or in a background
+    /// child that child.
     pub fn cancel_reply(&self) {
-        self.0.identity.control.top().cancel();
+        self.0.identity.control.uppermost().cancel();
     }
 
     /// Whether the run is being stopped.

@@ -5,11 +5,12 @@ use std::{fmt, sync::Arc};
 use anabranch_pipeline::Counters;
 use anabranch_proto::{MessageId, Metadata, Scope, SessionId, Stamp};
 
-use super::{RunControl, Runs};
+use super::{Conversation, Memories, RunControl, Runs};
 use crate::{
     Limits, SpawnError,
     limits::{Slot, Slots},
     question::{Permissions, Questions},
+    task::Tasks,
 };
 
 /// Who runs: its session, whose events these are, what they carry.
@@ -22,7 +23,17 @@ pub(crate) struct RunIdentity {
     pub(crate) control: Arc<RunControl>,
     /// What its tools may do without asking: its own permissions, and those of all above it.
     pub(crate) permissions: Arc<[Permissions]>,
+    pub(crate) keep: Keep,
     pub(crate) shared: Arc<Shared>,
+}
+
+/// Whether a run can go on after its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Keep {
+    /// Nothing of it is kept.
+    Ephemeral,
+    /// Its conversation is, for a further run.
+    Kept,
 }
 
 /// What all runs of one root session share.
@@ -33,13 +44,17 @@ pub(crate) struct Shared {
     pub(crate) counters: Arc<Counters>,
     pub(crate) runs: Arc<Runs>,
     pub(crate) questions: Arc<Questions>,
+    pub(crate) tasks: Arc<Tasks>,
+    pub(crate) memories: Memories,
 }
 
 /// A run as its tools see it: the means to spawn a child of it.
 pub(crate) struct Host {
     pub(crate) identity: RunIdentity,
-    /// The prompt that the run answers.
-    pub(crate) user_message_id: MessageId,
+    /// What the run's model has been told.
+    pub(crate) conversation: Arc<Conversation>,
+    /// The prompt that the run answers; none where code does without one.
+    pub(crate) user_message_id: Option<MessageId>,
 }
 
 impl fmt::Debug for Host {

@@ -4,18 +4,20 @@ use std::{collections::VecDeque, sync::Arc};
 
 use anabranch_pipeline::{Caller, ToolCall};
 use anabranch_proto::{
-    Artifact, BlockId, ContentBlock, ErrorInfo, ErrorType, Event, EventKind, Message, Outcome, ReplyId, Role,
-    ToolResponse, Usage,
+    Artifact, BlockId, ErrorInfo, ErrorType, Event, EventKind, Message, Outcome, ReplyId, Scope,
+    TextOrBlocks, ToolResponse, Usage,
     event::{
-        ExceedMaxIters, ModelCallEnd, ModelCallStart, ReplyEnd, ReplyStart, StreamComplete, TextBlockDelta,
-        TextBlockEnd, TextBlockStart, ThinkingBlockDelta, ThinkingBlockEnd, ThinkingBlockStart,
-        ToolCallDelta, ToolCallEnd, ToolCallStart, UserMessage,
+        ExceedMaxIters, HintBlockEvent, MessageOrigin, ModelCallEnd, ModelCallStart, ReplyEnd, ReplyStart,
+        StreamComplete, TextBlockDelta, TextBlockEnd, TextBlockStart, ThinkingBlockDelta, ThinkingBlockEnd,
+        ThinkingBlockStart, ToolCallDelta, ToolCallEnd, ToolCallStart, UserMessage,
     },
 };
-use anabranch_session::MessageAccumulator;
 
-use super::{Host, RunIdentity, RunResult, calls::CallNames};
-use crate::{Agent, ModelError, ModelItem, ModelRequest, Prompt};
+use super::{Conversation, Host, Keep, Memory, RunIdentity, RunResult, calls::CallNames};
+use crate::{
+    Agent, ModelError, ModelItem, ModelRequest, Prompt,
+    task::{Untold, titled},
+};
 
 /// What is to be done next.
 pub(crate) enum Next {
@@ -23,6 +25,8 @@ pub(crate) enum Next {
     CallModel(ModelRequest),
     /// Run these calls, in call order.
     RunTools(Vec<ToolCall>),
+    /// Wait until one of the run's own background children has ended, then [`go_on`](Machine::go_on).
+    AwaitTask,
     /// Nothing: the run has ended.
     End,
 }
@@ -33,10 +37,7 @@ pub(crate) struct Machine {
     identity: RunIdentity,
     caller: Arc<Caller>,
     reply_id: ReplyId,
-    /// The conversation before this run.
-    history: Vec<Message>,
-    /// This run's prompt and reply, built from the same events as everybody else builds them from.
-    accumulator: MessageAccumulator,
+    conversation: Arc<Conversation>,
     names: CallNames,
     turn: u32,
     open_block: Option<(Block, BlockId)>,
@@ -70,21 +71,26 @@ impl Machine {
         let stamp = &identity.shared.stamp;
         let reply_id = stamp.reply_id();
         let message_id = stamp.message_id();
-        let host = Host { identity: identity.clone(), user_message_id: message_id.clone() };
+        let names = CallNames::of(&history);
+        let conversation = Arc::new(Conversation::new(history));
+        let host = Host {
+            identity: identity.clone(),
+            conversation: Arc::clone(&conversation),
+            user_message_id: Some(message_id.clone()),
+        };
         let caller = Caller::new(&identity.session_id, &reply_id, Arc::clone(stamp))
             .scope(identity.scope.clone())
             .metadata(identity.metadata.clone())
             .counters(Arc::clone(&identity.shared.counters))
             .host(Arc::new(host));
         let mut this = Self {
-            names: CallNames::of(&history),
+            names,
             agent,
             source_name,
             identity,
             caller: Arc::new(caller),
             reply_id,
-            history,
-            accumulator: MessageAccumulator::new(),
+            conversation,
             turn: 0,
             open_block: None,
             calls: Vec::new(),
@@ -103,15 +109,18 @@ impl Machine {
 
     /// Makes the next model call, or ends the run where it has made as many as it may.
     pub(crate) fn call_model(&mut self) -> Next {
-        let agent = self.agent.inner();
-        let limit = agent.limits.max_iterations;
+        let limit = self.agent.inner().limits.max_iterations;
         if self.turn >= limit {
             self.push(ExceedMaxIters::new(&self.reply_id, Arc::clone(&self.source_name)));
             return self.end(Outcome::ExceedMaxIters);
         }
-        // A reply that has said nothing yet, or never did, is no part of a conversation.
-        let messages = self.history.iter().chain(self.accumulator.messages());
-        let messages = messages.filter(|message| !message.content.is_empty()).cloned().collect();
+        for message in self.identity.control.inbox.take() {
+            let message_id = self.identity.shared.stamp.message_id();
+            self.push(UserMessage::new(message_id, message.content, MessageOrigin::Steering));
+        }
+        self.hint();
+        let messages = self.conversation.messages();
+        let agent = self.agent.inner();
         let mut request =
             ModelRequest::new(Arc::clone(&agent.system_prompt), messages, Arc::clone(&agent.tools));
         request.turn = self.turn;
@@ -172,9 +181,35 @@ impl Machine {
             return Next::RunTools(calls);
         }
         if self.has_answered {
-            return self.end(Outcome::Completed);
+            return self.go_on();
         }
         self.fail(ErrorInfo::new(ErrorType::UPSTREAM, "the model answered with nothing"))
+    }
+
+    /// Ends the run, unless something is left to wait for or to answer.
+    pub(crate) fn go_on(&mut self) -> Next {
+        let RunIdentity { session_id, scope, control, shared, .. } = &self.identity;
+        // A sub-agent has nobody but itself to read what its own background children came to.
+        let must_read = *scope != Scope::Root && shared.tasks.has_untold(session_id);
+        if must_read {
+            return self.call_model();
+        }
+        if shared.tasks.is_awaited(session_id) {
+            return Next::AwaitTask;
+        }
+        // What was said meanwhile is answered first.
+        if control.inbox.close_if_empty() { self.end(Outcome::Completed) } else { self.call_model() }
+    }
+
+    /// Tells the model what its background children came to, each once.
+    fn hint(&mut self) {
+        let RunIdentity { session_id, shared, .. } = &self.identity;
+        let untold = shared.tasks.take_untold(session_id);
+        for Untold { info, result } in untold {
+            let hint = TextOrBlocks::Blocks(titled(&info, result).content);
+            let block_id = self.identity.shared.stamp.block_id();
+            self.push(HintBlockEvent::new(&self.reply_id, block_id, info.task_id.to_string(), hint));
+        }
     }
 
     /// The model failed. What it left open is closed by the session's processor, as after any other end.
@@ -185,7 +220,7 @@ impl Machine {
     /// Passes on an event of a running call. Decides nothing by it.
     pub(crate) fn pass(&mut self, event: Arc<Event>) {
         if event.scope.same_run(&self.identity.scope) {
-            self.accumulator.apply(&event);
+            self.conversation.apply(&event);
         }
         self.ready.push_back(event);
     }
@@ -204,9 +239,11 @@ impl Machine {
     /// Ends the run from outside: nothing but its terminal is said.
     pub(crate) fn cut(&mut self, outcome: Outcome, error: Option<ErrorInfo>) -> Next {
         if self.result.is_none() {
+            self.identity.control.inbox.close();
+            self.remember();
             let mut complete = StreamComplete::new(outcome);
             complete.error.clone_from(&error);
-            complete.message = self.accumulator.final_message();
+            complete.message = self.conversation.final_message();
             let mut result = RunResult::new(outcome);
             result.error = error;
             result.message.clone_from(&complete.message);
@@ -214,7 +251,7 @@ impl Machine {
             if outcome != Outcome::Completed
                 && result.message.as_ref().is_none_or(|message| message.content.is_empty())
             {
-                result.said = self.said();
+                result.said = self.conversation.said();
             }
             self.push(complete);
             self.result = Some(result);
@@ -222,12 +259,25 @@ impl Machine {
         Next::End
     }
 
-    /// The text and data of the run's reply, whatever lay between.
-    fn said(&self) -> Vec<ContentBlock> {
-        let replies = self.accumulator.messages().iter().filter(|message| message.role != Role::User);
-        let blocks = replies.flat_map(|message| &message.content);
-        let said = |block: &&ContentBlock| matches!(block, ContentBlock::Text(_) | ContentBlock::Data(_));
-        blocks.filter(said).cloned().collect()
+    /// Keeps the conversation for a further run, where there can be one.
+    fn remember(&self) {
+        if self.identity.keep == Keep::Ephemeral {
+            return;
+        }
+        if let Scope::Child(scope) = &self.identity.scope {
+            let memory = Memory {
+                agent: self.agent.clone(),
+                source_name: Arc::clone(&self.source_name),
+                subagent_id: scope.subagent_id.clone(),
+                messages: self.conversation.settled(),
+                run: scope.run,
+            };
+            self.identity.shared.memories.keep(self.identity.session_id.clone(), memory);
+        }
+    }
+
+    pub(crate) fn identity(&self) -> &RunIdentity {
+        &self.identity
     }
 
     pub(crate) fn result(&self) -> Option<&RunResult> {
@@ -302,7 +352,7 @@ impl Machine {
     fn push(&mut self, kind: impl Into<EventKind>) {
         let RunIdentity { scope, metadata, shared, .. } = &self.identity;
         let event = Arc::new(Event::stamped(&*shared.stamp, scope.clone(), metadata.clone(), kind));
-        self.accumulator.apply(&event);
+        self.conversation.apply(&event);
         self.ready.push_back(event);
     }
 }

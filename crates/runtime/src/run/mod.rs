@@ -2,14 +2,20 @@
 
 mod calls;
 mod control;
+mod conversation;
 mod handle;
 mod host;
+mod inbox;
 mod machine;
+mod memory;
 mod stream;
 
 pub(crate) use control::{Asking, OpenRun, RunControl, Runs};
+pub(crate) use conversation::Conversation;
+pub use conversation::Fork;
 pub use handle::RunHandle;
-pub(crate) use host::{Host, RunIdentity, Shared};
+pub(crate) use host::{Host, Keep, RunIdentity, Shared};
+pub(crate) use memory::{Memories, Memory};
 pub(crate) use stream::{AgentRun, panic_message};
 
 use anabranch_proto::{Artifact, ContentBlock, ErrorInfo, Message, Outcome};

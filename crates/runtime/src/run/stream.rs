@@ -2,6 +2,7 @@
 
 use std::{
     any::Any,
+    collections::VecDeque,
     future::Future as _,
     mem,
     panic::{AssertUnwindSafe, catch_unwind},
@@ -12,8 +13,8 @@ use std::{
 };
 
 use anabranch_pipeline::{Acting, ExecuteToolCalls, Executed};
-use anabranch_proto::{ErrorInfo, ErrorType, Event, Message, Outcome};
-use futures::Stream;
+use anabranch_proto::{ErrorInfo, ErrorType, Event, EventKind, Message, Outcome, Scope};
+use futures::{Stream, future::BoxFuture};
 use tokio::time::Sleep;
 
 use super::{
@@ -38,6 +39,8 @@ pub(crate) struct AgentRun {
     machine: Machine,
     acting: Acting,
     phase: Phase,
+    /// The run has ended and its own background children have not: they are gone before it says so.
+    stopping: Option<BoxFuture<'static, ()>>,
 }
 
 enum Phase {
@@ -45,6 +48,8 @@ enum Phase {
     CallModel,
     Model(Box<Asked>),
     Tools(Box<ExecuteToolCalls>),
+    /// A background child is to end.
+    Task(BoxFuture<'static, ()>),
     Ended,
 }
 
@@ -95,7 +100,7 @@ impl AgentRun {
             acting.outermost(Arc::new(confirm))
         };
         let machine = Machine::new(agent, source_name, identity, history, prompt);
-        Self { machine, acting, phase: Phase::CallModel }
+        Self { machine, acting, phase: Phase::CallModel, stopping: None }
     }
 
     /// What the run came to, once its terminal was given.
@@ -131,8 +136,41 @@ impl AgentRun {
                 let caller = Arc::clone(self.machine.caller());
                 Phase::Tools(Box::new(ExecuteToolCalls::new(calls, caller, &self.acting)))
             }
+            Next::AwaitTask => {
+                let RunIdentity { session_id, shared, .. } = self.machine.identity();
+                Phase::Task(Box::pin(shared.tasks.one_ended(session_id)))
+            }
             Next::End => Phase::Ended,
         };
+        if matches!(self.phase, Phase::Ended) && self.stopping.is_none() {
+            self.stop_tasks();
+        }
+    }
+
+    /// Stops the background children that do not outlive the run.
+    fn stop_tasks(&mut self) {
+        let RunIdentity { session_id, shared, .. } = self.machine.identity();
+        let stopped = shared.tasks.stop_awaited(session_id);
+        if !stopped.is_empty() {
+            let tasks = Arc::clone(&shared.tasks);
+            self.stopping = Some(Box::pin(async move {
+                stopped.gone().await;
+                stopped.finish(&tasks);
+            }));
+        }
+    }
+
+    /// What the run has said and nobody has read, but not that it has ended: it is being stopped.
+    pub(crate) fn take_ready(&mut self) -> VecDeque<Arc<Event>> {
+        let mut ready = std::mem::take(&mut self.machine.ready);
+        let is_end = |event: &Arc<Event>| {
+            event.scope.same_run(&self.machine.identity().scope)
+                && matches!(event.kind, EventKind::ReplyEnd(_) | EventKind::StreamComplete(_))
+        };
+        if let Some(end) = ready.iter().position(is_end) {
+            ready.truncate(end);
+        }
+        ready
     }
 
     /// Drops what runs. That is somebody else's code, and may panic.
@@ -176,9 +214,24 @@ impl AgentRun {
                 Some(Executed::Response(_, response)) => self.machine.response(&response),
                 None => self.phase = Phase::CallModel,
             },
+            Phase::Task(ended) => {
+                std::task::ready!(ended.as_mut().poll(cx));
+                let next = self.machine.go_on();
+                self.follow(next);
+            }
             Phase::Ended => {}
         }
         Poll::Ready(())
+    }
+}
+
+impl Drop for AgentRun {
+    fn drop(&mut self) {
+        // Whoever drops a run in mid-work says what became of it; its background children are told to end here.
+        let RunIdentity { session_id, scope, shared, .. } = self.machine.identity();
+        if *scope != Scope::Root {
+            drop(shared.tasks.stop_awaited(session_id));
+        }
     }
 }
 
@@ -197,6 +250,10 @@ impl Stream for AgentRun {
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Arc<Event>>> {
         for _ in 0..SILENT_ITEMS {
+            if let Some(stopping) = &mut self.stopping {
+                std::task::ready!(stopping.as_mut().poll(cx));
+                self.stopping = None;
+            }
             if let Some(event) = self.machine.ready.pop_front() {
                 return Poll::Ready(Some(event));
             }

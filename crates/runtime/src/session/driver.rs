@@ -11,8 +11,10 @@ use std::{
     task::{Context, Poll},
 };
 
-use anabranch_proto::{Admitted, ErrorInfo, ErrorType, Outcome};
-use anabranch_session::{Ending, approximate_bytes};
+use anabranch_proto::{
+    Admitted, ErrorInfo, ErrorType, Event, EventKind, Outcome, SessionId, SpawnMechanism, ToolResultState,
+};
+use anabranch_session::{Ending, Status, approximate_bytes};
 use futures::{FutureExt, Stream};
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
@@ -21,6 +23,7 @@ use super::{handle::Core, window::Window};
 use crate::{
     Agent, Prompt, SessionError,
     run::{AgentRun, RunControl, RunIdentity, panic_message},
+    task::{BATCH, Entry, Stopped},
 };
 
 /// How many prompts may wait; whoever prompts beyond that waits in turn. People type them, so a few suffice.
@@ -67,6 +70,8 @@ pub(super) struct Driver {
     identity: RunIdentity,
     core: Arc<Core>,
     queue: mpsc::Receiver<Command>,
+    /// What background children said.
+    ingress: mpsc::Receiver<Entry>,
     /// Admitted and not yet appended.
     out: Vec<Admitted>,
     out_bytes: usize,
@@ -91,6 +96,8 @@ impl Drop for Ended {
     fn drop(&mut self) {
         // Nothing happens where the session ended in order or a reason is known.
         self.0.ending.set(Err(SessionError::Aborted)).ok();
+        // Where the driver itself was stopped they are not gone yet, but will be.
+        drop(self.0.tasks.stop_all());
         self.0.ended.cancel();
     }
 }
@@ -101,20 +108,38 @@ impl Driver {
         identity: RunIdentity,
         core: Arc<Core>,
         queue: mpsc::Receiver<Command>,
+        ingress: mpsc::Receiver<Entry>,
     ) -> Self {
-        Self { agent, identity, core, queue, out: Vec::new(), out_bytes: 0 }
+        Self { agent, identity, core, queue, ingress, out: Vec::new(), out_bytes: 0 }
     }
 
     /// Answers prompts until the session is closed or nobody can prompt any more.
     pub(super) async fn run(mut self) {
         let ended = Ended(Arc::clone(&self.core));
         let closing = self.core.closing.clone();
-        while let Some(Some(command)) = closing.run_until_cancelled(self.queue.recv()).await {
-            self.answer(command).await;
-            self.core.prompts.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
+        loop {
+            // In this order, so that what is to end ends, and a prompt finds what came before it.
+            tokio::select! {
+                biased;
+                () = closing.cancelled() => break,
+                Some(entry) = self.ingress.recv() => {
+                    self.take_entry(entry);
+                    self.take_waiting_entries(EVENTS_PER_TURN / BATCH);
+                    self.append();
+                    self.wait_for_readers(&closing).await;
+                    tokio::task::yield_now().await;
+                }
+                command = self.queue.recv() => {
+                    let Some(command) = command else { break };
+                    self.answer(command).await;
+                    self.core.prompts.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
+                }
+            }
         }
         self.queue.close();
         self.core.slots.set_stopping(true);
+        let stopped = self.core.tasks.stop_all();
+        self.end_tasks(&stopped).await;
         self.close(|core, out| {
             core.with_processor(|processor| processor.close(Outcome::Interrupted, &*core.stamp, out));
         });
@@ -132,28 +157,44 @@ impl Driver {
         started.send(Started { after, run: Arc::clone(&end) }).ok();
 
         let mut identity = self.identity.clone();
-        let control = RunControl::root(self.core.id.clone(), cancel.clone());
+        let control = RunControl::top(self.core.id.clone(), cancel.clone());
         let open = self.core.runs.open(&control);
-        identity.control = control;
+        identity.control = Arc::clone(&control);
         identity.metadata = identity.metadata.merged(&prompt.metadata);
         let name = Arc::clone(self.agent.name());
         let mut run = Box::pin(AgentRun::new(self.agent.clone(), name, identity, history, prompt));
         // Models and tools are caught further in; a panic here is a fault of our own, and still no lost stream.
         let driven = AssertUnwindSafe(self.drive(run.as_mut(), &cancel)).catch_unwind().await;
+        let is_cancelled = matches!(&driven, Ok(ending) if ending.outcome == Outcome::Interrupted);
         let ending = driven.unwrap_or_else(|panic| {
             let text = format!("the agent's loop panicked: {}", panic_message(&*panic));
             Ending::new(Outcome::Failed).error(ErrorInfo::new(ErrorType::INTERNAL, text))
         });
-        // The children's tasks and slots are gone before the stream says that they are.
-        self.core.slots.set_stopping(true);
+        // What the run itself has said stands; a hint, say, was taken and is given once.
+        for event in run.take_ready() {
+            self.admit(event);
+        }
+        // Nothing is spawned by it from here on, and its children's tasks and slots are gone before the stream says so.
+        control.cancel();
         if catch_unwind(AssertUnwindSafe(|| drop(run))).is_err() {
             tracing::warn!("a model, a tool or a layer panicked while it was stopped");
         }
         drop(open);
+        control.gone().await;
+        self.core.tasks.discard_unannounced(&control);
+        let stopped = if is_cancelled {
+            self.core.tasks.stop_with_reply(&self.core.id)
+        } else {
+            self.core.tasks.stop_awaited(&self.core.id)
+        };
+        self.end_tasks(&stopped).await;
+        let root = self.core.id.clone();
+        let runs = Arc::clone(&self.core.runs);
+        let orphans = self.core.tasks.stop_orphans(|parent| *parent == root || runs.get(parent).is_some());
+        self.end_tasks(&orphans).await;
         self.close(|core, out| {
             core.with_processor(|processor| processor.close_reply(ending, &*core.stamp, out));
         });
-        self.core.slots.set_stopping(false);
         end.set(self.core.with_processor(|processor| processor.last_seq()));
         window.open();
     }
@@ -172,7 +213,8 @@ impl Driver {
                 if has_begun && stopped.as_mut().poll(cx).is_ready() {
                     return Poll::Ready(Turn::Cancelled);
                 }
-                match self.turn(run.as_mut(), cx, if has_begun { EVENTS_PER_TURN } else { 1 }) {
+                let turn = self.turn(run.as_mut(), cx, if has_begun { EVENTS_PER_TURN } else { 1 });
+                match if has_begun { self.turn_of_tasks(turn, cx) } else { turn } {
                     Turn::Waiting if self.out.is_empty() => Poll::Pending,
                     turn @ (Turn::More | Turn::Waiting | Turn::Ended | Turn::Cancelled) => Poll::Ready(turn),
                 }
@@ -194,21 +236,15 @@ impl Driver {
 
     /// Takes what is ready, up to `limit` events and as many bytes as a reader can take at once.
     fn turn(&mut self, mut run: Pin<&mut AgentRun>, cx: &mut Context<'_>, limit: usize) -> Turn {
-        let Self { core, out, out_bytes, .. } = self;
         for _ in 0..limit {
             match run.as_mut().poll_next(cx) {
                 Poll::Ready(Some(event)) => {
-                    let before = out.len();
-                    core.with_processor(|processor| {
-                        processor.process(event, &*core.stamp, out);
-                        core.slots.note_tree(processor.tree().len().saturating_sub(1));
-                    });
-                    *out_bytes += bytes(out.get(before..).unwrap_or_default());
+                    self.admit(event);
                     // Whoever reads the terminal finds the next prompt under way: nobody else has a turn in between.
                     if run.has_ended() {
                         return Turn::Ended;
                     }
-                    if *out_bytes >= core.limits.bytes_per_turn() {
+                    if self.out_bytes >= self.core.limits.bytes_per_turn() {
                         return Turn::More;
                     }
                 }
@@ -217,6 +253,104 @@ impl Driver {
             }
         }
         Turn::More
+    }
+
+    /// After a turn of the run, one of the background children: as many events, whatever the run has.
+    fn turn_of_tasks(&mut self, turn: Turn, cx: &mut Context<'_>) -> Turn {
+        if matches!(turn, Turn::Ended | Turn::Cancelled) {
+            return turn;
+        }
+        for _ in 0..EVENTS_PER_TURN / BATCH {
+            match self.ingress.poll_recv(cx) {
+                Poll::Ready(Some(entry)) => self.take_entry(entry),
+                Poll::Ready(None) | Poll::Pending => return turn,
+            }
+        }
+        Turn::More
+    }
+
+    /// Takes what is there of background children, up to so many batches.
+    fn take_waiting_entries(&mut self, limit: usize) {
+        for _ in 0..limit {
+            let Ok(entry) = self.ingress.try_recv() else { return };
+            self.take_entry(entry);
+        }
+    }
+
+    /// Takes what a background child said, and what it came to.
+    fn take_entry(&mut self, entry: Entry) {
+        let Entry { task, events, end, .. } = entry;
+        for event in events {
+            self.admit(event);
+        }
+        if let Some(end) = end {
+            if let Some((child, control)) = self.core.tasks.child(task) {
+                // Nothing is open where the child has said how it ended.
+                let outcome = if end.state == ToolResultState::Interrupted {
+                    Outcome::Interrupted
+                } else {
+                    Outcome::Failed
+                };
+                self.close_session(&child, outcome.into());
+                self.core.tasks.discard_unannounced(&control);
+            }
+            self.core.tasks.finish(task, end);
+        }
+    }
+
+    /// Admits an event, and starts the background child that it announces.
+    fn admit(&mut self, event: Arc<Event>) {
+        let spawned = if let EventKind::SpawnSessionStart(spawn) = &event.kind
+            && spawn.spawn_mechanism != SpawnMechanism::Sync
+        {
+            Some((spawn.child_session_id.clone(), spawn.run))
+        } else {
+            None
+        };
+        let Self { core, out, out_bytes, .. } = self;
+        let before = out.len();
+        core.with_processor(|processor| {
+            processor.process(event, &*core.stamp, out);
+            core.slots.note_tree(processor.tree().len().saturating_sub(1));
+        });
+        *out_bytes += bytes(out.get(before..).unwrap_or_default());
+        if let Some((child, run)) = spawned {
+            let (is_admitted, is_waited_for) = core.with_processor(|processor| {
+                let tree = processor.tree();
+                let record = tree.get(&child);
+                let is_admitted =
+                    record.is_some_and(|record| record.status == Status::Running && Some(record.runs) == run);
+                let is_background = record.is_some_and(|record| {
+                    record.depth == 1
+                        && (record.mechanism == Some(SpawnMechanism::AsyncWorker)
+                            || tree.root().status != Status::Running)
+                });
+                (is_admitted, !is_background)
+            });
+            core.tasks.announced(&child, is_admitted, is_waited_for);
+        }
+    }
+
+    /// Closes what tasks that were stopped left open, once nothing of them lives.
+    async fn end_tasks(&mut self, stopped: &Stopped) {
+        if stopped.is_empty() {
+            return;
+        }
+        stopped.gone().await;
+        // What they had said by then is a part of the stream.
+        self.take_waiting_entries(usize::MAX);
+        for child in stopped.sessions() {
+            self.close_session(child, Outcome::Interrupted.into());
+        }
+        stopped.finish(&self.core.tasks);
+        self.append();
+    }
+
+    fn close_session(&mut self, child: &SessionId, ending: Ending) {
+        let Self { core, out, out_bytes, .. } = self;
+        let before = out.len();
+        core.with_processor(|processor| processor.close_session(child, ending, &*core.stamp, out));
+        *out_bytes += bytes(out.get(before..).unwrap_or_default());
     }
 
     fn close(&mut self, close: impl FnOnce(&Core, &mut Vec<Admitted>)) {

@@ -22,10 +22,11 @@ use super::{
     window::Window,
 };
 use crate::{
-    Agent, Limits, LogNotEmpty, NotRunning, Prompt, SessionError, SystemStamp,
+    Agent, Limits, LogNotEmpty, NotRunning, Prompt, SessionError, SteerError, SystemStamp,
     limits::Slots,
     question::{Answer, AnswerError, Question, Questions},
-    run::{RunControl, RunIdentity, Runs, Shared},
+    run::{Keep, Memories, RunControl, RunIdentity, Runs, Shared},
+    task::{Ingress, TaskInfo, Tasks},
 };
 
 /// How many children the processor may have met before the limit on spawns hears of them: as many as one turn has events.
@@ -38,7 +39,9 @@ const UNSEEN: usize = EVENTS_PER_TURN;
 /// taken and ends. [`close`](Self::close) ends it in order and at once.
 #[derive(Clone)]
 pub struct Session {
-    core: Arc<Core>,
+    pub(super) core: Arc<Core>,
+    /// That of the root between its runs.
+    pub(super) identity: RunIdentity,
     commands: mpsc::Sender<Command>,
 }
 
@@ -54,6 +57,8 @@ pub(super) struct Core {
     /// What runs now, by its session.
     pub(super) runs: Arc<Runs>,
     pub(super) questions: Arc<Questions>,
+    pub(super) tasks: Arc<Tasks>,
+    pub(super) ingress: Ingress,
     /// Stops the runs that were asked for and have not ended, in their order.
     pub(super) prompts: Mutex<VecDeque<CancellationToken>>,
     /// Readers that hold producers back.
@@ -86,6 +91,12 @@ impl Core {
         let mut windows = self.windows.lock().unwrap_or_else(PoisonError::into_inner);
         windows.retain(|window| !window.is_open());
         windows.clone()
+    }
+
+    pub(super) fn cancel_session(&self, session: &SessionId) -> Result<(), NotRunning> {
+        let run = self.runs.get(session).ok_or_else(|| NotRunning { session: session.clone() })?;
+        run.cancel();
+        Ok(())
     }
 
     /// Why the session takes no more, or gave no more.
@@ -199,9 +210,19 @@ impl Session {
     /// # Errors
     /// When nothing runs in the session now.
     pub fn cancel_session(&self, session: &SessionId) -> Result<(), NotRunning> {
+        self.core.cancel_session(session)
+    }
+
+    /// Says something to a run that is under way: the root's reply, or a sub-agent at any depth. Its model reads it before
+    /// its next call, and a run that was about to end goes on to answer it.
+    ///
+    /// A run that fails or is stopped before its next model call does not read it.
+    ///
+    /// # Errors
+    /// When nothing runs in the session, what runs takes no messages, or too many wait.
+    pub fn steer(&self, session: &SessionId, message: impl Into<Prompt>) -> Result<(), SteerError> {
         let run = self.core.runs.get(session).ok_or_else(|| NotRunning { session: session.clone() })?;
-        run.cancel();
-        Ok(())
+        run.inbox.push(message.into())
     }
 
     /// Answers a question about a call of the session or of any below it. Only that call was waiting.
@@ -216,6 +237,12 @@ impl Session {
     #[must_use]
     pub fn questions(&self) -> Vec<Question> {
         self.core.questions.open()
+    }
+
+    /// The background tasks of the session and of all below it, ended ones included, in the order in which they were started.
+    #[must_use]
+    pub fn tasks(&self) -> Vec<TaskInfo> {
+        self.core.tasks.list(None)
     }
 
     /// Looks at the tree of the session's children. Keep it short: the session waits meanwhile.
@@ -315,6 +342,7 @@ impl SessionBuilder {
         let bounds = ProcessorLimits::default()
             .max_depth(limits.max_depth)
             .max_spawned(limits.max_spawned.saturating_add(UNSEEN));
+        let (ingress, entries) = Ingress::new();
         let core = Arc::new(Core {
             processor: Mutex::new(EventProcessor::new(id.clone(), bounds)),
             id,
@@ -325,6 +353,8 @@ impl SessionBuilder {
             pipeline: Arc::default(),
             runs: Arc::default(),
             questions: Arc::default(),
+            tasks: Tasks::new(ingress.clone()),
+            ingress,
             prompts: Mutex::default(),
             windows: Mutex::default(),
             closing: CancellationToken::new(),
@@ -339,18 +369,21 @@ impl SessionBuilder {
             counters: Arc::clone(&core.pipeline),
             runs: Arc::clone(&core.runs),
             questions: Arc::clone(&core.questions),
+            tasks: Arc::clone(&core.tasks),
+            memories: Memories::default(),
         };
         let identity = RunIdentity {
             session_id: core.id.clone(),
             scope: Scope::Root,
             metadata: self.agent.inner().metadata.clone(),
-            control: RunControl::root(core.id.clone(), core.closing.clone()),
+            control: RunControl::top(core.id.clone(), core.closing.clone()),
             permissions: self.agent.inner().permissions.iter().cloned().collect(),
+            keep: Keep::Ephemeral,
             shared: Arc::new(shared),
         };
-        let driver = Driver::new(self.agent, identity, Arc::clone(&core), queue);
+        let driver = Driver::new(self.agent, identity.clone(), Arc::clone(&core), queue, entries);
         tokio::spawn(driver.run());
-        Session { core, commands }
+        Session { core, identity, commands }
     }
 }
 

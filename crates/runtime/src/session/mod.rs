@@ -3,11 +3,13 @@
 mod attach;
 mod driver;
 mod handle;
+mod manual;
 mod reader;
 mod reply;
 mod window;
 
 pub use attach::{Attached, AttachedWith};
 pub use handle::{Session, SessionBuilder};
+pub use manual::ManualChild;
 pub use reader::{Read, Reader};
 pub use reply::Reply;

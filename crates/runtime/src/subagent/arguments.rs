@@ -19,16 +19,16 @@ const MAX_TIMEOUT: u64 = 86_400;
 #[serde(deny_unknown_fields)]
 #[non_exhaustive]
 pub struct SpawnArguments {
-    /// The task for the sub-agent, complete in itself: the sub-agent sees nothing of this conversation.
+    /// The task for the sub-agent, complete in itself: without `fork` it sees nothing of this conversation.
     #[schemars(length(min = 1))]
     pub task: String,
     /// What else it needs to know: results of other tasks, constraints, names of files.
     #[serde(default)]
     pub context: Option<String>,
-    /// Whether it starts from this conversation.
+    /// Whether it starts from this conversation as it is now.
     #[serde(default)]
     pub fork: bool,
-    /// Whether it works in the background while you go on.
+    /// Whether it works in the background while you go on. You are told of its end.
     #[serde(default)]
     pub background: bool,
     /// After how many seconds it is stopped.
@@ -71,16 +71,6 @@ impl SpawnArguments {
     pub(crate) fn check(&self) -> Result<Duration, SpawnError> {
         if self.task.trim().is_empty() {
             return Err(SpawnError::Argument("`task` is empty; say what the sub-agent is to do".to_owned()));
-        }
-        if self.fork {
-            return Err(SpawnError::Argument(
-                "`fork` is not available here; give what it needs in `context`".to_owned(),
-            ));
-        }
-        if self.background {
-            let text =
-                "`background` is not available here; make several calls in one turn to run tasks in parallel";
-            return Err(SpawnError::Argument(text.to_owned()));
         }
         if !(1..=MAX_TIMEOUT).contains(&self.timeout) {
             let text = format!("`timeout` must be 1 to {MAX_TIMEOUT} seconds, not {}", self.timeout);

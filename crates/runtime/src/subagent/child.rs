@@ -16,6 +16,7 @@ use anabranch_proto::{
 };
 use futures::Stream;
 use pin_project::pin_project;
+use tokio::sync::oneshot;
 use tokio_util::sync::WaitForCancellationFutureOwned;
 
 use super::deadline::Deadline;
@@ -49,7 +50,7 @@ impl Work for AgentRun {
 
 /// Who a child is, and what it may take.
 pub(super) struct Birth {
-    pub(super) announcement: Arc<Event>,
+    pub(super) announcement: Option<Arc<Event>>,
     pub(super) scope: Arc<ChildScope>,
     /// The caller's keys, for the result.
     pub(super) keys: Metadata,
@@ -57,6 +58,8 @@ pub(super) struct Birth {
     pub(super) timeout: Option<Duration>,
     pub(super) control: Arc<RunControl>,
     pub(super) open: OpenRun,
+    /// Told what it came to.
+    pub(super) report: Option<oneshot::Sender<RunResult>>,
 }
 
 /// The announcement, the child's events, and the result for the caller's model.
@@ -67,6 +70,7 @@ pub(super) struct Birth {
 #[pin_project]
 pub(super) struct Child<W> {
     announcement: Option<Arc<Event>>,
+    report: Option<oneshot::Sender<RunResult>>,
     scope: Arc<ChildScope>,
     keys: Metadata,
     deadline: Option<Deadline>,
@@ -84,9 +88,10 @@ pub(super) struct Child<W> {
 
 impl<W: Work> Child<W> {
     pub(super) fn new(birth: Birth, work: W) -> Self {
-        let Birth { announcement, scope, keys, slot, timeout, control, open } = birth;
+        let Birth { announcement, scope, keys, slot, timeout, control, open, report } = birth;
         Self {
-            announcement: Some(announcement),
+            announcement,
+            report,
             scope,
             keys,
             // The time counts from here, the moment of the call, whether or not the child was polled yet.
@@ -132,7 +137,12 @@ impl<W: Work> Stream for Child<W> {
                     *this.deadline = None;
                     let result = this.work.result().cloned();
                     let result = result.unwrap_or_else(|| RunResult::new(Outcome::Failed));
-                    return Poll::Ready(Some(ToolYield::Chunk(chunk(&result, this.scope, this.keys))));
+                    let chunk = chunk(&result, this.scope, this.keys);
+                    if let Some(report) = this.report.take() {
+                        // Whoever spawned it need not wait for what it comes to.
+                        report.send(result).ok();
+                    }
+                    return Poll::Ready(Some(ToolYield::Chunk(chunk)));
                 }
                 Ok(Poll::Pending) => {
                     *this.events_since_look = 0;

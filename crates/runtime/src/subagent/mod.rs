@@ -5,9 +5,12 @@ mod arguments;
 mod child;
 mod deadline;
 mod foreign;
+mod parallel;
 mod spawn;
+mod team;
 mod tool;
 
 pub use arguments::SpawnArguments;
 pub use spawn::Spawn;
+pub use team::Team;
 pub use tool::SpawnSubagent;

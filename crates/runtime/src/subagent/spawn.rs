@@ -2,22 +2,29 @@
 
 use std::{sync::Arc, time::Duration};
 
-use anabranch_pipeline::{ToolContext, ToolStream};
+use anabranch_pipeline::{ToolContext, ToolStream, ToolYield};
 use anabranch_proto::{
-    ChildScope, Event, Metadata, Scope, SourceType, SpawnMechanism, ToolCallId,
+    ChildScope, Event, Message, Metadata, Scope, SessionId, SourceType, SpawnMechanism, SubagentId,
+    ToolCallId, ToolChunk,
     event::{MessageOrigin, SpawnSessionStart},
 };
-use futures::Stream;
+use futures::{Stream, StreamExt, stream};
+use tokio::sync::oneshot;
+use tokio_util::sync::CancellationToken;
 
 use super::{
+    Team,
     adopt::Adopt,
     child::{Birth, Child},
     foreign::Foreign,
+    parallel::on_own_task,
+    team::TeamRun,
 };
 use crate::{
     Agent, Prompt, SpawnError,
     limits::Slot,
-    run::{AgentRun, Host, RunIdentity},
+    run::{AgentRun, Fork, Host, Keep, Memory, RunControl, RunIdentity, RunResult},
+    task::{Kind, NewTask, OnCancel},
 };
 
 /// How much of a prompt the announcement shows, in characters (RFC-0014).
@@ -32,6 +39,23 @@ struct Newborn {
     identity: RunIdentity,
     source_name: Arc<str>,
     prompt: Prompt,
+    history: Vec<Message>,
+}
+
+/// A child that is a task.
+struct Made {
+    number: usize,
+    id: Arc<str>,
+    announcement: Arc<Event>,
+    scope: Arc<ChildScope>,
+}
+
+impl Newborn {
+    /// The child, with an agent's run as its work.
+    fn work(self, agent: &Agent) -> Child<AgentRun> {
+        let Self { birth, identity, source_name, prompt, history } = self;
+        Child::new(birth, AgentRun::new(agent.clone(), source_name, identity, history, prompt))
+    }
 }
 
 /// A child of the session in which a tool runs: reserved, not yet announced.
@@ -67,14 +91,28 @@ struct Newborn {
 pub struct Spawn {
     host: Arc<Host>,
     slot: Slot,
-    tool_call_id: ToolCallId,
+    /// The session that goes on with a further run, where it is one: with its sub-agent and the number of the run.
+    session: Option<(SessionId, SubagentId, u32)>,
+    tool_call_id: Option<ToolCallId>,
     source_name: Arc<str>,
     source_type: SourceType,
     mechanism: SpawnMechanism,
     description: Option<String>,
     prompt: Prompt,
+    /// What the child starts from.
+    history: Vec<Message>,
     keys: Metadata,
     timeout: Option<Duration>,
+    keep: Keep,
+    place: Place,
+}
+
+/// Where a child runs that is waited for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    /// Where its parent does.
+    WithParent,
+    OwnTask,
 }
 
 impl Spawn {
@@ -89,18 +127,63 @@ impl Spawn {
         prompt: impl Into<Prompt>,
     ) -> Result<Self, SpawnError> {
         let host = context.host::<Host>().ok_or(SpawnError::NoSession)?;
+        Self::under(&host, Some(context.call_id().clone()), source_name.into(), prompt.into())
+    }
+
+    /// Reserves a place for a further run of a child that has ended, and gives its agent. The child goes on from where it
+    /// was, with its ids.
+    ///
+    /// # Errors
+    /// As for [`new`](Self::new), and when nothing is kept of that session: it is unknown, it runs, it was stopped in
+    /// mid-work, it was spawned without [`keep`](Self::keep), or others that ended later took its place.
+    pub fn again(
+        context: &ToolContext,
+        session: &SessionId,
+        prompt: impl Into<Prompt>,
+    ) -> Result<(Self, Agent), SpawnError> {
+        let host = context.host::<Host>().ok_or(SpawnError::NoSession)?;
+        let memories = &host.identity.shared.memories;
+        let memory = memories.take(session).ok_or_else(|| {
+            SpawnError::Argument(format!("nothing is kept of the session `{session}`, so it cannot go on"))
+        })?;
+        let call = Some(context.call_id().clone());
+        let mut spawn = match Self::under(&host, call, Arc::clone(&memory.source_name), prompt.into()) {
+            Ok(spawn) => spawn,
+            Err(error) => {
+                memories.keep(session.clone(), memory);
+                return Err(error);
+            }
+        };
+        let Memory { agent, subagent_id, messages, run, .. } = memory;
+        spawn.session = Some((session.clone(), subagent_id, run.saturating_add(1)));
+        spawn.history = messages;
+        spawn.keep = Keep::Kept;
+        Ok((spawn, agent))
+    }
+
+    /// Reserves a place for a child of a run.
+    pub(crate) fn under(
+        host: &Arc<Host>,
+        tool_call_id: Option<ToolCallId>,
+        source_name: Arc<str>,
+        prompt: Prompt,
+    ) -> Result<Self, SpawnError> {
         let slot = host.reserve()?;
         Ok(Self {
-            host,
+            host: Arc::clone(host),
             slot,
-            tool_call_id: context.call_id().clone(),
-            source_name: source_name.into(),
+            session: None,
+            tool_call_id,
+            source_name,
             source_type: SourceType::Agent,
             mechanism: SpawnMechanism::Sync,
             description: None,
-            prompt: prompt.into(),
+            prompt,
+            history: Vec::new(),
             keys: Metadata::default(),
             timeout: None,
+            keep: Keep::Ephemeral,
+            place: Place::WithParent,
         })
     }
 
@@ -137,18 +220,131 @@ impl Spawn {
         Ok(self)
     }
 
+    /// Starts the child from the caller's conversation as it is now; calls that have no result are left out.
+    pub fn fork(mut self, fork: Fork) -> Self {
+        self.history = fork.filter(self.host.conversation.settled());
+        self
+    }
+
+    /// Keeps the child's conversation after its end, so that [`again`](Self::again) can go on with it. Nothing is kept by
+    /// default. The session remembers 256 such children and 16 MiB of what they said, the last that ended.
+    pub fn keep(mut self) -> Self {
+        self.keep = Keep::Kept;
+        self
+    }
+
+    /// Runs the child on a task of its own, so that it can use another thread; its events come in batches. By default it
+    /// runs where its parent does, which costs less.
+    pub fn on_own_task(mut self) -> Self {
+        self.place = Place::OwnTask;
+        self
+    }
+
     /// What runs in the child's session.
     pub fn source_type(mut self, source_type: SourceType) -> Self {
         self.source_type = source_type;
         self
     }
 
-    /// Runs an agent as the child: ephemeral, with nothing of the caller's conversation.
+    /// Runs an agent as the child: ephemeral, and with nothing of the caller's conversation unless it was
+    /// [forked](Self::fork) from it.
     #[must_use = "nothing runs unless the stream is polled"]
     pub fn run(self, agent: &Agent) -> ToolStream {
-        let Newborn { birth, identity, source_name, prompt } = self.born(Some(agent));
-        let run = AgentRun::new(agent.clone(), source_name, identity, Vec::new(), prompt);
-        Box::pin(Child::new(birth, run))
+        let (place, tracker) = (self.place, self.host.identity.control.tracker());
+        let child: ToolStream = Box::pin(self.born(Some(agent)).work(agent));
+        match place {
+            Place::WithParent => child,
+            Place::OwnTask => on_own_task(child, tracker),
+        }
+    }
+
+    /// Runs a team as the child. Its members are children of that one, each one deeper.
+    #[must_use = "nothing runs unless the stream is polled"]
+    pub fn team(mut self, team: &Team) -> ToolStream {
+        self.source_type = team.source_type();
+        let (place, tracker) = (self.place, self.host.identity.control.tracker());
+        let Newborn { birth, identity, prompt, .. } = self.born(None);
+        let child: ToolStream = Box::pin(Child::new(birth, TeamRun::new(team.clone(), identity, prompt)));
+        match place {
+            Place::WithParent => child,
+            Place::OwnTask => on_own_task(child, tracker),
+        }
+    }
+
+    /// Runs an agent as a child that the call does not wait for: its result is that the child has begun.
+    ///
+    /// The child's events join the session's stream, and its result reaches the caller's model before one of its next
+    /// calls, once. A background child of the root can outlive the reply, but not the session; one of a sub-agent is
+    /// waited for when that has nothing else to do. Its conversation is kept, as by [`keep`](Self::keep).
+    #[must_use = "nothing runs unless the stream is polled"]
+    pub fn background(self, agent: &Agent, on_cancel: OnCancel) -> ToolStream {
+        self.start(agent, on_cancel, None)
+    }
+
+    /// A further run of a background task's child, under the name of the task.
+    pub(crate) fn further_task(self, agent: &Agent, task: usize) -> ToolStream {
+        self.start(agent, OnCancel::default(), Some(task))
+    }
+
+    fn start(mut self, agent: &Agent, on_cancel: OnCancel, again: Option<usize>) -> ToolStream {
+        self.mechanism = SpawnMechanism::AsyncWorker;
+        self.keep = Keep::Kept;
+        let keys = self.keys.clone();
+        let Made { id, announcement, scope, .. } =
+            self.make_task(agent, Kind::Background(on_cancel), again, None);
+        let text = format!(
+            "`{id}` ({}) works in the background. Go on; you will be told what it came to.",
+            scope.source_name
+        );
+        let metadata = Metadata::default()
+            .with("subagent_id", scope.subagent_id.as_str())
+            .with("child_session_id", scope.child_session_id.as_str())
+            .with("task_id", &*id)
+            .merged(&keys);
+        let chunk = ToolChunk::text(text).metadata(metadata).last();
+        stream::iter([ToolYield::Event(announcement), ToolYield::Chunk(chunk)]).boxed()
+    }
+
+    /// Makes a task of the child: it starts when its announcement, which is given here, has entered the session's stream.
+    fn make_task(
+        self,
+        agent: &Agent,
+        kind: Kind,
+        again: Option<usize>,
+        report: Option<oneshot::Sender<RunResult>>,
+    ) -> Made {
+        let tasks = Arc::clone(&self.host.identity.shared.tasks);
+        let scope = self.scope();
+        // Nobody waits for it, so neither its end nor its questions are anybody else's.
+        let control = RunControl::top(scope.child_session_id.clone(), CancellationToken::new());
+        let (number, id) = tasks.make(NewTask {
+            again,
+            kind,
+            session: scope.child_session_id.clone(),
+            parent: scope.parent_session_id.clone(),
+            name: Arc::clone(&self.source_name),
+            description: self.described(None),
+            control: Arc::clone(&control),
+            within: Arc::clone(&self.host.identity.control),
+        });
+        let named = Some(&*id).filter(|id| !id.is_empty());
+        let announcement = self.announcement(&scope, named);
+        let mut newborn = self.born_as(Arc::clone(&scope), control, Some(agent));
+        newborn.birth.report = report;
+        tasks.ready(number, Box::pin(newborn.work(agent)));
+        Made { number, id, announcement, scope }
+    }
+
+    /// A child that code spawns: its task, its announcement, its session, and what it comes to.
+    pub(crate) fn manual(
+        mut self,
+        agent: &Agent,
+    ) -> (usize, Arc<Event>, SessionId, oneshot::Receiver<RunResult>) {
+        self.mechanism = SpawnMechanism::Manual;
+        let (report, result) = oneshot::channel();
+        let Made { number, announcement, scope, .. } =
+            self.make_task(agent, Kind::Manual, None, Some(report));
+        (number, announcement, scope.child_session_id.clone(), result)
     }
 
     /// Runs a stream of events as the child (RFC-0014's `_stream_task`).
@@ -165,6 +361,7 @@ impl Spawn {
     {
         let Newborn { birth, identity, prompt, .. } = self.born(None);
         let stamp = Arc::clone(&identity.shared.stamp);
+        identity.control.inbox.deafen();
         let run =
             Foreign::new(events, Adopt::new(Arc::clone(&birth.scope), identity.metadata), stamp, prompt);
         Box::pin(Child::new(birth, run))
@@ -172,14 +369,21 @@ impl Spawn {
 
     /// The child with its ids, and its announcement made.
     fn born(self, agent: Option<&Agent>) -> Newborn {
-        let shared = Arc::clone(&self.host.identity.shared);
         let scope = self.scope();
-        let announcement = self.announcement(&scope);
+        let control = self.host.identity.control.child(scope.child_session_id.clone());
+        let announcement = self.announcement(&scope, None);
+        let mut newborn = self.born_as(scope, control, agent);
+        newborn.birth.announcement = Some(announcement);
+        newborn
+    }
+
+    /// The child with these ids; its announcement is somebody else's.
+    fn born_as(self, scope: Arc<ChildScope>, control: Arc<RunControl>, agent: Option<&Agent>) -> Newborn {
+        let shared = Arc::clone(&self.host.identity.shared);
         let agent = agent.map(Agent::inner);
         let metadata = self.child_metadata(&scope, agent.map(|agent| &agent.metadata));
         let own = agent.and_then(|agent| agent.permissions.as_ref());
         let permissions = self.host.identity.permissions.iter().chain(own).cloned().collect();
-        let control = self.host.identity.control.child(scope.child_session_id.clone());
         let open = shared.runs.open(&control);
         let identity = RunIdentity {
             session_id: scope.child_session_id.clone(),
@@ -187,36 +391,53 @@ impl Spawn {
             metadata,
             control: Arc::clone(&control),
             permissions,
+            keep: self.keep,
             shared,
         };
         let Self { keys, slot, timeout, .. } = self;
-        let birth = Birth { announcement, scope, keys, slot, timeout, control, open };
+        let birth = Birth { announcement: None, scope, keys, slot, timeout, control, open, report: None };
         let prompt = self.prompt.origin(MessageOrigin::Parent);
-        Newborn { birth, identity, source_name: self.source_name, prompt }
+        Newborn { birth, identity, source_name: self.source_name, prompt, history: self.history }
     }
 
     fn scope(&self) -> Arc<ChildScope> {
         let RunIdentity { session_id, shared, .. } = &self.host.identity;
-        let (child_session_id, subagent_id) = shared.stamp.session_ids();
+        let (child_session_id, subagent_id, run) = self.session.clone().unwrap_or_else(|| {
+            let (child_session_id, subagent_id) = shared.stamp.session_ids();
+            (child_session_id, subagent_id, 1)
+        });
         let scope = ChildScope::new(child_session_id, session_id, subagent_id, Arc::clone(&self.source_name))
-            .tool_call_id(Some(self.tool_call_id.clone()))
+            .run(run)
+            .tool_call_id(self.tool_call_id.clone())
             .source_type(self.source_type)
             .depth(self.host.child_depth());
         Arc::new(scope)
     }
 
+    /// What it will do, for people (RFC-0014).
+    fn described(&self, task: Option<&str>) -> String {
+        let default = || match task {
+            Some(task) => format!("Run {} task (async: {task})", self.source_name),
+            None => format!("Run {} task", self.source_name),
+        };
+        self.description.clone().unwrap_or_else(default)
+    }
+
     /// The event that announces the child, in the caller's scope.
-    fn announcement(&self, scope: &ChildScope) -> Arc<Event> {
+    fn announcement(&self, scope: &ChildScope, task: Option<&str>) -> Arc<Event> {
         let identity = &self.host.identity;
-        let description =
-            self.description.clone().unwrap_or_else(|| format!("Run {} task", self.source_name));
-        let metadata = Metadata::default()
-            .with("prompt", shown(&self.prompt.text()))
-            .with("user_message_id", self.host.user_message_id.as_str())
+        let mut metadata = Metadata::default().with("prompt", shown(&self.prompt.text()));
+        if let Some(task) = task {
+            metadata = metadata.with("task_id", task);
+        }
+        if let Some(message) = &self.host.user_message_id {
+            metadata = metadata.with("user_message_id", message.as_str());
+        }
+        let metadata = metadata
             .with("max_depth", identity.shared.limits.max_depth)
             .merged(&identity.metadata)
             .merged(&self.keys);
-        let spawn = SpawnSessionStart::new(scope, self.mechanism, description);
+        let spawn = SpawnSessionStart::new(scope, self.mechanism, self.described(task));
         Arc::new(Event::stamped(&*identity.shared.stamp, identity.scope.clone(), metadata, spawn))
     }
 

@@ -6,16 +6,25 @@ use anabranch_pipeline::{Tool, ToolContext, ToolDefinition, ToolInvocation, Tool
 use anabranch_proto::{ContentBlock, Metadata, TextBlock, ToolChunk};
 use futures::{StreamExt, stream};
 
-use super::{Spawn, SpawnArguments};
-use crate::{Agent, Prompt, SpawnError};
+use super::{Spawn, SpawnArguments, Team};
+use crate::{Agent, Fork, OnCancel, Prompt, SpawnError};
 
 const DESCRIPTION: &str = "\
 Spawns a sub-agent that works on one task by itself and returns its result. The sub-agent sees only the task and the \
-context that you give, and cannot ask you anything. To work on several tasks in parallel, make several calls in one \
-turn: they run side by side, and you get all their results, in the order of your calls. A sub-agent that fails returns \
+context that you give (with `fork` all of this conversation), and cannot ask you anything. To work on several tasks in parallel, make several calls in one \
+turn: they run side by side, and you get all their results, in the order of your calls. In the background it works \
+while you go on, and you are told its result when it has ended. A sub-agent that fails returns \
 an error and stops no other; you decide whether to try again.";
 
 type Choose = dyn Fn(&SpawnArguments) -> Agent + Send + Sync;
+
+/// What runs in the child.
+#[derive(Clone)]
+enum Source {
+    Agent(Arc<Choose>),
+    Team(Team),
+}
+
 type Name = dyn Fn(&SpawnArguments) -> Option<String> + Send + Sync;
 type Description = dyn Fn(&SpawnArguments) -> String + Send + Sync;
 type Keys = dyn Fn(&SpawnArguments) -> Metadata + Send + Sync;
@@ -23,13 +32,25 @@ type Keys = dyn Fn(&SpawnArguments) -> Metadata + Send + Sync;
 /// The tool `spawn_subagent`: an agent that has it can hand a task to a sub-agent, and several tasks at once.
 ///
 /// The sub-agent runs in process: it is ephemeral, has the tools of its template alone, a memory of task and context
-/// alone, and nothing of it is kept after its end. It can spawn only where its own template has this tool too.
+/// alone, and nothing of it is kept after its end. It can spawn only where its own template has this tool too. With
+/// `fork` it starts from the caller's conversation; with `background` the call does not wait for it, and
+/// [`AgentBuilder::task_tools`](crate::AgentBuilder::task_tools) are for the model to deal with it.
 pub struct SpawnSubagent {
     definition: ToolDefinition,
-    choose: Arc<Choose>,
+    source: Source,
     name: Arc<Name>,
     description: Option<Arc<Description>>,
     keys: Arc<Keys>,
+    fork: Fork,
+    on_cancel: OnCancel,
+    place: Place,
+}
+
+/// Where a child runs that is waited for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Place {
+    WithParent,
+    OwnTask,
 }
 
 impl SpawnSubagent {
@@ -42,13 +63,26 @@ impl SpawnSubagent {
     /// The template depends on the call.
     #[must_use]
     pub fn choosing(choose: impl Fn(&SpawnArguments) -> Agent + Send + Sync + 'static) -> Self {
+        Self::of(Source::Agent(Arc::new(choose)))
+    }
+
+    /// Each call has a team work on its task.
+    #[must_use]
+    pub fn team(team: Team) -> Self {
+        Self::of(Source::Team(team))
+    }
+
+    fn of(source: Source) -> Self {
         let definition = ToolDefinition::typed::<SpawnArguments>("spawn_subagent", DESCRIPTION);
         Self {
             definition,
-            choose: Arc::new(choose),
+            source,
             name: Arc::new(|_| None),
             description: None,
             keys: Arc::new(|_| Metadata::default()),
+            fork: Fork::Full,
+            on_cancel: OnCancel::default(),
+            place: Place::WithParent,
         }
     }
 
@@ -81,6 +115,27 @@ impl SpawnSubagent {
         self
     }
 
+    /// How much of the conversation a sub-agent starts from that is spawned with `fork`. All by default.
+    #[must_use]
+    pub fn forking(mut self, fork: Fork) -> Self {
+        self.fork = fork;
+        self
+    }
+
+    /// What becomes of background children when the reply is cancelled. They are stopped by default.
+    #[must_use]
+    pub fn on_cancel(mut self, on_cancel: OnCancel) -> Self {
+        self.on_cancel = on_cancel;
+        self
+    }
+
+    /// Runs each sub-agent on a task of its own, so that it can use another thread (see [`Spawn::on_own_task`]).
+    #[must_use]
+    pub fn on_own_tasks(mut self) -> Self {
+        self.place = Place::OwnTask;
+        self
+    }
+
     /// Keys that the application derives from the call, above those that the model gave. Reserved keys are left out.
     #[must_use]
     pub fn with_keys(mut self, keys: impl Fn(&SpawnArguments) -> Metadata + Send + Sync + 'static) -> Self {
@@ -92,14 +147,32 @@ impl SpawnSubagent {
         let arguments: SpawnArguments =
             invocation.arguments.to().map_err(|error| SpawnError::Argument(error.to_string()))?;
         let timeout = arguments.check()?;
-        let agent = (self.choose)(&arguments);
-        let name = (self.name)(&arguments).map_or_else(|| Arc::clone(agent.name()), Arc::from);
+        let source = match &self.source {
+            Source::Agent(choose) => Ok(choose(&arguments)),
+            Source::Team(team) => Err(team),
+        };
+        let default = source.as_ref().map_or_else(|team| team.name(), |agent| agent.name());
+        let name = (self.name)(&arguments).map_or_else(|| Arc::clone(default), Arc::from);
         let keys = arguments.metadata.clone().unwrap_or_default().merged(&(self.keys)(&arguments));
         let mut spawn = Spawn::new(context, name, prompt(&arguments))?.metadata(keys).timeout(timeout)?;
+        if arguments.fork {
+            spawn = spawn.fork(self.fork);
+        }
         if let Some(description) = &self.description {
             spawn = spawn.description(description(&arguments));
         }
-        Ok(spawn.run(&agent))
+        if self.place == Place::OwnTask {
+            spawn = spawn.on_own_task();
+        }
+        match source {
+            Ok(agent) if arguments.background => Ok(spawn.background(&agent, self.on_cancel)),
+            Ok(agent) => Ok(spawn.run(&agent)),
+            Err(_) if arguments.background || arguments.fork => Err(SpawnError::Argument(
+                "a team works neither in the background nor from this conversation; leave `background` and `fork` out"
+                    .to_owned(),
+            )),
+            Err(team) => Ok(spawn.team(team)),
+        }
     }
 }
 

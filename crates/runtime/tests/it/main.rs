@@ -1,15 +1,20 @@
 //! The runtime's public behaviour, one module a concern.
 
+mod background;
 mod cancel;
 mod conversation;
 mod failure;
 mod foreign;
+mod forks;
 mod hostile;
 mod metadata_uses;
 mod one_run;
+mod peers;
 mod questions;
 mod readers;
 mod sessions;
 mod spawning;
+mod steering;
 mod stopping;
 mod support;
+mod teams;

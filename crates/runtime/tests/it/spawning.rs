@@ -105,14 +105,6 @@ async fn what_cannot_be_done_is_a_readable_error_and_nothing_is_announced() {
     for (call, text) in [
         (serde_json::json!({}), "invalid arguments: missing field `task` at line 1 column 2"),
         (serde_json::json!({ "task": " " }), "`task` is empty; say what the sub-agent is to do"),
-        (
-            serde_json::json!({ "task": "x", "fork": true }),
-            "`fork` is not available here; give what it needs in `context`",
-        ),
-        (
-            serde_json::json!({ "task": "x", "background": true }),
-            "`background` is not available here; make several calls in one turn to run tasks in parallel",
-        ),
         (serde_json::json!({ "task": "x", "timeout": 0 }), "`timeout` must be 1 to 86400 seconds, not 0"),
         (
             serde_json::json!({ "task": "x", "timeout": 86_401 }),

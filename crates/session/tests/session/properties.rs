@@ -81,6 +81,8 @@ fn verify(admitted: &[Admitted]) -> Result<(), TestCaseError> {
     let mut announced: HashSet<(String, u32)> = HashSet::new();
     // Open children by (child): parent's scope, mechanism, call.
     let mut children: HashMap<String, (Name, SpawnMechanism, Option<String>)> = HashMap::new();
+    // Those that began while the root had no run.
+    let mut between: HashSet<String> = HashSet::new();
     for (index, admitted) in admitted.iter().enumerate() {
         prop_assert_eq!(admitted.seq, index as u64 + 1);
         let event = &admitted.event;
@@ -96,6 +98,11 @@ fn verify(admitted: &[Admitted]) -> Result<(), TestCaseError> {
                     name
                 );
                 let call = spawn.tool_call_id.as_ref().map(ToString::to_string);
+                if name == "root" && !open.contains_key("root") {
+                    between.insert(spawn.child_session_id.to_string());
+                } else {
+                    between.remove(spawn.child_session_id.as_str());
+                }
                 children.insert(spawn.child_session_id.to_string(), (name, spawn.spawn_mechanism, call));
                 continue;
             }
@@ -182,8 +189,12 @@ fn verify(admitted: &[Admitted]) -> Result<(), TestCaseError> {
                 prop_assert!(run.things.is_empty(), "{} left open {:?}", name, run.things);
                 prop_assert!(run.calls.is_empty(), "{} left without a result {:?}", name, run.calls);
                 open.remove(&name);
-                let left = children.iter().find(|(_, (parent, mechanism, _))| {
-                    *parent == name && !(name == "root" && *mechanism == SpawnMechanism::AsyncWorker)
+                let may_outlive = |child: &str, mechanism: SpawnMechanism| {
+                    mechanism == SpawnMechanism::AsyncWorker
+                        || (mechanism == SpawnMechanism::Manual && between.contains(child))
+                };
+                let left = children.iter().find(|(child, (parent, mechanism, _))| {
+                    *parent == name && !(name == "root" && may_outlive(child, *mechanism))
                 });
                 prop_assert_eq!(left, None, "a child outlived its parent");
                 if let Scope::Child(scope) = &event.scope {

@@ -3,7 +3,7 @@
 use anabranch_proto::Outcome;
 
 use super::story::{Call, Run, Story, Who};
-use crate::plan::{Child, ForeignEnd, ForeignPlan, Meddling, Part, TurnEnd, Work};
+use crate::plan::{CallPlan, Child, ForeignEnd, ForeignPlan, Meddling, Part, SpawnPlan, TurnEnd, Work};
 
 /// How a run ends by itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,8 +27,7 @@ pub(super) fn natural(story: &Story<'_>, run: &Run<'_>) -> Natural {
                     return Natural::As(Outcome::Failed);
                 }
                 let mut count = 0;
-                for part in &turn.parts {
-                    let Part::Call(plan) = part else { continue };
+                for plan in turn.parts.iter().filter_map(Part::call) {
                     count += 1;
                     let call = calls.next();
                     if !ends(story, &plan.work, call) {
@@ -66,17 +65,46 @@ fn ends(story: &Story<'_>, work: &Work, call: Option<&Call<'_>>) -> bool {
         Work::Tool { behaviour, .. } => behaviour.state().is_some(),
         Work::Refused(_) => true,
         Work::Spawn(spawn) => {
-            let Some(call) = call else { return false };
-            match call.child.and_then(|child| story.runs.get(child)) {
-                // Refused by a limit, where it has a result and no child.
-                None => call.is_natural,
-                Some(_) if spawn.timeout.is_some() => true,
-                Some(child) => match &spawn.child {
-                    Child::Agent(_) => natural(story, child) != Natural::Never,
-                    Child::Foreign(foreign) => foreign_end(foreign) != Natural::Never,
-                },
-            }
+            let Some(child) = call.and_then(|call| story.runs.get(call.child?)) else {
+                // Refused by a limit, or not there yet.
+                return call.is_some_and(|call| call.is_natural)
+                    || spawn_ends(spawn, story.plan.limits.iterations);
+            };
+            spawn.timeout.is_some() || natural(story, child) != Natural::Never
         }
+    }
+}
+
+/// Whether a child ends by itself, by the plan alone.
+fn spawn_ends(spawn: &SpawnPlan, iterations: u32) -> bool {
+    if spawn.timeout.is_some() {
+        return true;
+    }
+    match &spawn.child {
+        Child::Foreign(foreign) => foreign_end(foreign) != Natural::Never,
+        Child::Agent(agent) => {
+            for turn in agent.turns.iter().take(usize::try_from(iterations).unwrap_or(usize::MAX)) {
+                if turn.end != TurnEnd::Done {
+                    return true;
+                }
+                let calls = turn.parts.iter().filter_map(Part::call);
+                if !calls.clone().all(|call| call_ends(call, iterations)) {
+                    return false;
+                }
+                if calls.count() == 0 {
+                    return true;
+                }
+            }
+            true
+        }
+    }
+}
+
+fn call_ends(call: &CallPlan, iterations: u32) -> bool {
+    match &call.work {
+        Work::Tool { behaviour, .. } => behaviour.state().is_some(),
+        Work::Refused(_) => true,
+        Work::Spawn(spawn) => spawn_ends(spawn, iterations),
     }
 }
 

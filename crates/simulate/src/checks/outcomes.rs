@@ -7,6 +7,7 @@ use super::{
     expected::{Natural, is_left_alone, loses_terminal, natural},
     story::{Run, Who},
 };
+use crate::world::Cancel;
 
 /// Each run ends with exactly one terminal, and that is its last event.
 pub(super) fn each_run_has_one_terminal(story: &Story<'_>) -> Result<(), String> {
@@ -56,8 +57,11 @@ fn allowed(story: &Story<'_>, run: &Run<'_>) -> Vec<Outcome> {
         allowed.push(outcome);
     }
     if let Some(prompt) = run.prompt {
-        let hits = |cancel: &&crate::world::Cancel| cancel.prompt == Some(prompt) || cancel.closes;
-        if story.record.cancels.iter().any(|cancel| hits(&cancel)) {
+        // What is to end by itself needs no last resort.
+        let hits = |cancel: &Cancel| {
+            (cancel.prompt == Some(prompt) || cancel.closes) && (!cancel.is_last_resort || allowed.is_empty())
+        };
+        if story.record.cancels.iter().any(hits) {
             allowed.push(Interrupted);
         }
         return allowed;

@@ -1,0 +1,108 @@
+//! What is kept of runs that have ended, so that they can go on.
+
+use std::{
+    collections::{HashMap, VecDeque},
+    fmt,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use anabranch_proto::{ContentBlock, DataSource, Message, SessionId, SubagentId, TextOrBlocks};
+
+use crate::Agent;
+
+/// How many sessions are remembered.
+const SESSIONS: usize = 256;
+
+/// How many bytes their conversations may have together.
+const BYTES: usize = 16 * 1024 * 1024;
+
+/// A session whose run has ended and that can have a further one.
+pub(crate) struct Memory {
+    pub(crate) agent: Agent,
+    pub(crate) source_name: Arc<str>,
+    pub(crate) subagent_id: SubagentId,
+    /// Its conversation, without calls that have no result.
+    pub(crate) messages: Vec<Message>,
+    /// The number of its last run.
+    pub(crate) run: u32,
+}
+
+/// The sessions that are remembered. The oldest are forgotten first.
+#[derive(Default)]
+pub(crate) struct Memories(Mutex<State>);
+
+#[derive(Default)]
+struct State {
+    known: HashMap<SessionId, (Memory, usize)>,
+    order: VecDeque<SessionId>,
+    bytes: usize,
+}
+
+impl Memories {
+    pub(crate) fn keep(&self, session: SessionId, memory: Memory) {
+        let bytes = memory.messages.iter().map(size).sum();
+        let mut state = self.lock();
+        state.forget(&session);
+        state.bytes += bytes;
+        state.known.insert(session.clone(), (memory, bytes));
+        state.order.push_back(session);
+        while state.known.len() > SESSIONS || state.bytes > BYTES {
+            let Some(oldest) = state.order.front().cloned() else { break };
+            state.forget(&oldest);
+        }
+    }
+
+    /// Takes a session out, for its further run; that one keeps it again when it ends.
+    pub(crate) fn take(&self, session: &SessionId) -> Option<Memory> {
+        self.lock().forget(session)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn forget(&mut self, session: &SessionId) -> Option<Memory> {
+        let (memory, bytes) = self.known.remove(session)?;
+        self.bytes -= bytes;
+        self.order.retain(|known| known != session);
+        Some(memory)
+    }
+}
+
+impl fmt::Debug for Memories {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Memories").field("known", &self.lock().known.len()).finish_non_exhaustive()
+    }
+}
+
+/// About how many bytes a message takes.
+fn size(message: &Message) -> usize {
+    128 + message.content.iter().map(block).sum::<usize>()
+}
+
+#[expect(clippy::match_same_arms, reason = "a kind that is not named fails the lint for wildcards")]
+fn block(block: &ContentBlock) -> usize {
+    192 + match block {
+        ContentBlock::Text(block) => block.text.len(),
+        ContentBlock::Thinking(block) => block.thinking.len(),
+        ContentBlock::Hint(block) => text_or_blocks(&block.hint),
+        ContentBlock::ToolCall(call) => call.input.len(),
+        ContentBlock::ToolResult(result) => text_or_blocks(&result.output),
+        ContentBlock::Data(block) => match &block.source {
+            DataSource::Base64 { data, .. } => data.len(),
+            DataSource::Url { url, .. } => url.len(),
+            _ => 0,
+        },
+        ContentBlock::Other(_) => 0,
+        _ => 0,
+    }
+}
+
+fn text_or_blocks(content: &TextOrBlocks) -> usize {
+    match content {
+        TextOrBlocks::Text(text) => text.len(),
+        TextOrBlocks::Blocks(blocks) => blocks.iter().map(block).sum(),
+    }
+}

@@ -1,0 +1,95 @@
+//! Children that code spawns.
+
+use std::{fmt, sync::Arc};
+
+use anabranch_proto::SessionId;
+use tokio::sync::oneshot;
+
+use super::{Session, handle::Core};
+use crate::{
+    Agent, NotRunning, Prompt, RunResult, SessionError, Spawn, SpawnError,
+    run::{Conversation, Host},
+    task::Batch,
+};
+
+/// A child that code spawned.
+///
+/// Dropping it changes nothing for the child.
+pub struct ManualChild {
+    core: Arc<Core>,
+    child: SessionId,
+    result: oneshot::Receiver<RunResult>,
+}
+
+impl Session {
+    /// Runs an agent as a child of the session that no call waits for.
+    ///
+    /// Its events join the session's stream. A child that is spawned while a reply runs ends before the reply does, which
+    /// waits for it; one that is spawned between two replies goes on until it has ended or the session is closed.
+    ///
+    /// # Errors
+    /// When a limit refuses the child, or the session has ended. Nothing was announced then.
+    ///
+    /// # Cancel safety
+    /// If the future is dropped before it completes, the child is not spawned.
+    pub async fn spawn(&self, agent: &Agent, prompt: impl Into<Prompt>) -> Result<ManualChild, SpawnError> {
+        let conversation = Arc::new(Conversation::new(Vec::new()));
+        let host = Host { identity: self.identity.clone(), conversation, user_message_id: None };
+        let spawn = Spawn::under(&Arc::new(host), None, Arc::clone(agent.name()), prompt.into())?;
+        let (number, announcement, child, result) = spawn.manual(agent);
+        let mut unsent = Unsent { core: &self.core, number: Some(number) };
+        if !self.core.ingress.send(number, Batch::of(announcement)).await {
+            return Err(SpawnError::Stopping);
+        }
+        unsent.number = None;
+        drop(unsent);
+        Ok(ManualChild { core: Arc::clone(&self.core), child, result })
+    }
+}
+
+impl ManualChild {
+    /// The child's session.
+    #[must_use]
+    pub fn session_id(&self) -> &SessionId {
+        &self.child
+    }
+
+    /// Stops the child, as interrupted.
+    ///
+    /// # Errors
+    /// When it does not run.
+    pub fn cancel(&self) -> Result<(), NotRunning> {
+        self.core.cancel_session(&self.child)
+    }
+
+    /// What the child came to.
+    ///
+    /// # Errors
+    /// When it was stopped in mid-work, by the end of the reply or of the session, and came to nothing.
+    ///
+    /// # Cancel safety
+    /// Dropping the future changes nothing for the child.
+    pub async fn finished(self) -> Result<RunResult, SessionError> {
+        self.result.await.map_err(|_| self.core.error())
+    }
+}
+
+impl fmt::Debug for ManualChild {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ManualChild").field("session_id", &self.child).finish_non_exhaustive()
+    }
+}
+
+/// A child whose announcement was not sent; dropping it forgets the child.
+struct Unsent<'a> {
+    core: &'a Core,
+    number: Option<usize>,
+}
+
+impl Drop for Unsent<'_> {
+    fn drop(&mut self) {
+        if let Some(number) = self.number {
+            self.core.tasks.discard(number);
+        }
+    }
+}

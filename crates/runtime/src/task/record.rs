@@ -1,0 +1,155 @@
+//! What is known of one task.
+
+use std::{fmt, sync::Arc, time::Duration};
+
+use anabranch_pipeline::ToolStream;
+use anabranch_proto::{Metadata, Outcome, SessionId, ToolChunk, ToolResultState};
+use tokio::{task::AbortHandle, time::Instant};
+
+use crate::run::RunControl;
+
+/// What becomes of a background child when the reply is cancelled.
+///
+/// Closing the session stops all, and a background child of a sub-agent ends with it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum OnCancel {
+    /// It is stopped too.
+    #[default]
+    Stop,
+    /// It goes on.
+    Keep,
+}
+
+/// A background task, as it is now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct TaskInfo {
+    /// The task, as models name it.
+    pub task_id: Arc<str>,
+    /// The child's session.
+    pub session_id: SessionId,
+    /// The session that started it.
+    pub parent_session_id: SessionId,
+    /// The name of the agent.
+    pub name: Arc<str>,
+    /// What it does, for people.
+    pub description: String,
+    /// How it is doing.
+    pub status: TaskStatus,
+    /// How long it runs or ran.
+    pub elapsed: Duration,
+}
+
+/// How a background task is doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum TaskStatus {
+    /// It runs, or is about to.
+    Running,
+    /// Its last run has ended.
+    Ended(Outcome),
+}
+
+impl fmt::Display for TaskStatus {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Running => f.write_str("running"),
+            Self::Ended(outcome) => outcome.fmt(f),
+        }
+    }
+}
+
+/// What makes a task.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// A model's call, which did not wait.
+    Background(OnCancel),
+    /// Code.
+    Manual,
+}
+
+/// A task that is to begin.
+pub(crate) struct NewTask {
+    /// The task that goes on with a further run of its child, where it is one.
+    pub(crate) again: Option<usize>,
+    pub(crate) kind: Kind,
+    pub(crate) session: SessionId,
+    pub(crate) parent: SessionId,
+    pub(crate) name: Arc<str>,
+    pub(crate) description: String,
+    pub(crate) control: Arc<RunControl>,
+    /// The run from whose stream its announcement comes.
+    pub(crate) within: Arc<RunControl>,
+}
+
+/// A task.
+pub(super) struct Task {
+    pub(super) id: Arc<str>,
+    pub(super) kind: Kind,
+    pub(super) session: SessionId,
+    pub(super) parent: SessionId,
+    pub(super) name: Arc<str>,
+    pub(super) description: String,
+    pub(super) control: Arc<RunControl>,
+    pub(super) within: Arc<RunControl>,
+    pub(super) started: Instant,
+    /// Whether its parent's run ends after it: a sub-agent's and that of whoever code spawned during a run do.
+    pub(super) is_waited_for: bool,
+    pub(super) progress: Progress,
+}
+
+/// How far a task is.
+pub(super) enum Progress {
+    /// It was made; the stream has not announced it.
+    Made,
+    /// It starts when its announcement has entered the session's stream.
+    Ready(ToolStream),
+    Running(AbortHandle),
+    Ended(End),
+    /// It was never announced, so nobody knows of it.
+    Discarded,
+}
+
+/// How a task's last run ended.
+pub(super) struct End {
+    pub(super) outcome: Outcome,
+    pub(super) after: Duration,
+    /// In which order tasks ended.
+    pub(super) number: u64,
+    /// What it came to, until the parent's model was told.
+    pub(super) untold: Option<ToolChunk>,
+}
+
+impl Task {
+    pub(super) fn is_open(&self) -> bool {
+        matches!(self.progress, Progress::Made | Progress::Ready(_) | Progress::Running(_))
+    }
+
+    pub(super) fn info(&self) -> Option<TaskInfo> {
+        let (status, elapsed) = match &self.progress {
+            Progress::Made | Progress::Ready(_) | Progress::Running(_) => {
+                (TaskStatus::Running, self.started.elapsed())
+            }
+            Progress::Ended(end) => (TaskStatus::Ended(end.outcome), end.after),
+            Progress::Discarded => return None,
+        };
+        Some(TaskInfo {
+            task_id: Arc::clone(&self.id),
+            session_id: self.session.clone(),
+            parent_session_id: self.parent.clone(),
+            name: Arc::clone(&self.name),
+            description: self.description.clone(),
+            status,
+            elapsed,
+        })
+    }
+}
+
+/// What a task comes to that was stopped from outside.
+pub(super) fn stopped(task: &Task) -> ToolChunk {
+    let metadata = Metadata::default()
+        .with("child_session_id", task.session.as_str())
+        .with("outcome", Outcome::Interrupted.as_str());
+    ToolChunk::text("the sub-agent was stopped").state(ToolResultState::Interrupted).metadata(metadata).last()
+}
