@@ -138,8 +138,14 @@ impl Driver {
         }
         self.queue.close();
         self.core.slots.set_stopping(true);
-        let stopped = self.core.tasks.stop_all();
-        self.end_tasks(&stopped).await;
+        // What they had said may announce others, which start with that.
+        loop {
+            let stopped = self.core.tasks.stop_all();
+            if stopped.is_empty() {
+                break;
+            }
+            self.end_tasks(&stopped).await;
+        }
         self.close(|core, out| {
             core.with_processor(|processor| processor.close(Outcome::Interrupted, &*core.stamp, out));
         });

@@ -341,9 +341,11 @@ impl Stopped {
         }
     }
 
-    /// Says of those that did not end by themselves that they were interrupted.
+    /// Says of those that did not end by themselves that they were interrupted. What they were about to announce is
+    /// dropped with them.
     pub(crate) fn finish(&self, tasks: &Tasks) {
-        for (number, ..) in &self.tasks {
+        for (number, _, control) in &self.tasks {
+            tasks.discard_unannounced(control);
             let result = tasks.lock().tasks.get(*number).map(stopped);
             if let Some(result) = result {
                 tasks.finish(*number, result);

@@ -237,6 +237,27 @@ async fn closing_stops_every_background_child_and_leaves_no_task() {
     assert_eq!(alive(), before);
 }
 
+/// Wherever between two batches of a child's events the session is closed.
+#[tokio::test(start_paused = true)]
+async fn closing_leaves_no_place_of_a_child_that_another_in_the_background_was_about_to_announce() {
+    for (beside, turns) in (0..6).flat_map(|beside| (0..12).map(move |turns| (beside, turns))) {
+        let turn = move |_: &ModelRequest| {
+            let turn = Turn::new().call("spawn_subagent", start("deep", "deep"));
+            (0..beside).fold(turn, |turn, _| turn.call("list_tasks", json!({})))
+        };
+        let model = ScriptedModel::new("scripted").turn(turn).turn(|_| Turn::new().text("fine"));
+        let outer = Agent::builder("outer", model).tool(spawn(slow("deep", 1))).task_tools().build();
+        let session = patient(vec![start("outer", "outer")], vec![0], outer).session();
+        part(&session, "Go.").await;
+        for _ in 0..turns {
+            tokio::task::yield_now().await;
+        }
+        whole(&session).await;
+        assert_eq!(session.children_running(), 0, "{beside} calls beside it, {turns} turns later");
+        assert_eq!(alive(), 0, "{beside} calls beside it, {turns} turns later");
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn an_ephemeral_session_interrupts_its_background_children_when_it_ends() {
     let before = alive();
