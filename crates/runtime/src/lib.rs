@@ -49,9 +49,10 @@ mod session;
 mod stamp;
 mod subagent;
 mod task;
+mod timeout;
 
 pub use agent::{Agent, AgentBuilder};
-pub use error::{LogNotEmpty, NotRunning, SessionError, SpawnError, SteerError};
+pub use error::{InvalidTimeout, LogNotEmpty, NotRunning, SessionError, SpawnError, SteerError};
 pub use limits::Limits;
 pub use model::{Model, ModelError, ModelItem, ModelRequest, ModelStream};
 pub use prompt::Prompt;
@@ -62,6 +63,7 @@ pub use session::{Attached, AttachedWith, ManualChild, Read, Reader, Reply, Sess
 pub use stamp::SystemStamp;
 pub use subagent::{Spawn, SpawnArguments, SpawnSubagent, Team};
 pub use task::{CheckTask, ListTasks, MessageTask, OnCancel, StopTask, TaskInfo, TaskStatus};
+pub use timeout::ToolTimeout;
 
 /// The examples of the workspace's front page.
 #[cfg(doctest)]

@@ -213,6 +213,7 @@ impl Driver {
             tokio::select! { () = cancel.cancelled() => {}, () = closing.cancelled() => {} }
         });
         let mut has_begun = false;
+        let mut admitted_since_yield = 0;
         loop {
             let turn = poll_fn(|cx| {
                 // A run has a prompt before it can be stopped: without one there would be nothing to close.
@@ -227,15 +228,19 @@ impl Driver {
             })
             .await;
             has_begun = true;
+            admitted_since_yield += self.out.len();
             self.append();
             match turn {
                 Turn::Ended => return Outcome::Completed.into(),
                 Turn::Cancelled => return Outcome::Interrupted.into(),
-                Turn::More => {
+                Turn::More | Turn::Waiting => {
                     self.wait_for_readers(cancel).await;
-                    tokio::task::yield_now().await;
+                    // Who waits for a moment between any two events is never at rest either.
+                    if matches!(turn, Turn::More) || admitted_since_yield >= EVENTS_PER_TURN {
+                        admitted_since_yield = 0;
+                        tokio::task::yield_now().await;
+                    }
                 }
-                Turn::Waiting => self.wait_for_readers(cancel).await,
             }
         }
     }

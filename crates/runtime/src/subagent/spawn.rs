@@ -25,13 +25,11 @@ use crate::{
     limits::Slot,
     run::{AgentRun, Fork, Host, Keep, Memory, RunControl, RunIdentity, RunResult},
     task::{Kind, NewTask, OnCancel},
+    timeout::checked,
 };
 
 /// How much of a prompt the announcement shows, in characters (RFC-0014).
 const PROMPT_SHOWN: usize = 200;
-
-/// The longest time that a child may be given: a year.
-const MAX_TIMEOUT: Duration = Duration::from_secs(365 * 86_400);
 
 /// A child that has everything but its work.
 struct Newborn {
@@ -208,15 +206,7 @@ impl Spawn {
     /// # Errors
     /// When it is nought or more than a year, which is a mistake and overflows clocks.
     pub fn timeout(mut self, timeout: Duration) -> Result<Self, SpawnError> {
-        if timeout.is_zero() || timeout > MAX_TIMEOUT {
-            let text = format!(
-                "a sub-agent's time-out must be more than nought and at most {} s, not {} s",
-                MAX_TIMEOUT.as_secs(),
-                timeout.as_secs_f64()
-            );
-            return Err(SpawnError::Argument(text));
-        }
-        self.timeout = Some(timeout);
+        self.timeout = Some(checked(timeout)?);
         Ok(self)
     }
 

@@ -18,3 +18,4 @@ mod steering;
 mod stopping;
 mod support;
 mod teams;
+mod tool_time;
