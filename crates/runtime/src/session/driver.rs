@@ -318,6 +318,11 @@ impl Driver {
         } else {
             None
         };
+        let result_of = if let EventKind::ToolResultEnd(end) = &event.kind {
+            Some((event.scope.session(&self.core.id).clone(), end.tool_call_id.clone()))
+        } else {
+            None
+        };
         let Self { core, out, out_bytes, .. } = self;
         let before = out.len();
         core.with_processor(|processor| {
@@ -325,6 +330,9 @@ impl Driver {
             core.slots.note_tree(processor.tree().len().saturating_sub(1));
         });
         *out_bytes += bytes(out.get(before..).unwrap_or_default());
+        if let Some((session, call)) = result_of {
+            core.tasks.called(&session, &call);
+        }
         if let Some((child, run)) = spawned {
             let (is_admitted, is_waited_for) = core.with_processor(|processor| {
                 let tree = processor.tree();

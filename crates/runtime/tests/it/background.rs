@@ -403,6 +403,33 @@ async fn a_sub_agent_waits_for_its_own_background_children_and_reads_what_they_c
     whole(&session).await;
 }
 
+/// A sub-agent in the background may be ahead of the session's stream by a batch, and have nothing else to do before its
+/// own background child has begun.
+#[tokio::test(start_paused = true)]
+async fn a_sub_agent_in_the_background_waits_for_its_own_however_quick_it_is() {
+    for beside in 0..8 {
+        let turn = move |_: &ModelRequest| {
+            let turn = Turn::new().call("spawn_subagent", start("deep", "deep"));
+            (0..beside).fold(turn, |turn, _| turn.call("list_tasks", json!({})))
+        };
+        let outer = ScriptedModel::new("scripted")
+            .turn(turn)
+            .turn(|_| Turn::new().text("at once"))
+            .turn(|request| Turn::new().text(hints(request).join("|")));
+        let outer = Agent::builder("outer", outer).tool(spawn(slow("deep", 1))).task_tools().build();
+        let session = patient(vec![start("outer", "outer")], vec![0], outer).session();
+        part(&session, "Go.").await;
+        tokio::time::sleep(3 * SECOND).await;
+        let events = whole(&session).await;
+        for name in ["deep", "outer"] {
+            let ends = kind(of_child(&events, name), |kind| {
+                if let EventKind::StreamComplete(end) = kind { Some(end.outcome) } else { None }
+            });
+            assert_eq!(ends, [Outcome::Completed], "{name}, {beside} calls beside it");
+        }
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_sub_agent_that_is_stopped_takes_its_background_children_with_it() {
     let before = alive();

@@ -72,8 +72,15 @@ fn allowed(story: &Story<'_>, run: &Run<'_>) -> Vec<Outcome> {
         allowed.push(Interrupted);
     }
     if run.is_background() {
-        // Stopped with the session, its reply, or the sub-agent whose it is.
-        allowed.extend([Interrupted, Failed]);
+        let parent = run.parent.and_then(|(parent, _)| story.runs.get(parent));
+        match parent {
+            // Stopped with the session or with the reply.
+            Some(parent) if parent.depth == 0 => allowed.push(Interrupted),
+            // A sub-agent that completes has waited for it.
+            Some(parent) if parent.outcome() == Some(Completed) => {}
+            // Stopped with the sub-agent whose it is.
+            Some(_) | None => allowed.extend([Interrupted, Failed]),
+        }
     }
     if run.spawn.is_some_and(|spawn| spawn.timeout.is_some()) {
         allowed.push(TimedOut);

@@ -134,6 +134,11 @@ fn root_runs<'a>(plan: &'a Plan, record: &'a Record) -> Vec<Run<'a>> {
     let mut runs: Vec<Run<'a>> = Vec::new();
     let mut is_open = false;
     for admitted in record.log.iter().filter(|admitted| admitted.event.scope == Scope::Root) {
+        // Between two runs stands what is said of background children.
+        let begins = matches!(admitted.event.kind, EventKind::UserMessage(_));
+        if !is_open && !begins {
+            continue;
+        }
         if !is_open {
             let number = runs.len();
             let agent = plan.prompts.get(number).map(|prompt| &prompt.agent);
