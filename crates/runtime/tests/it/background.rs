@@ -454,6 +454,33 @@ async fn a_sub_agent_that_is_stopped_takes_its_background_children_with_it() {
     whole(&session).await;
 }
 
+/// What a sub-agent in the background said last may announce a child that begins when its parent has failed.
+#[tokio::test(start_paused = true)]
+async fn nothing_goes_on_below_a_sub_agent_in_the_background_that_failed() {
+    let deep = ScriptedModel::new("scripted").turn(|_| {
+        Turn::new().call("spawn_subagent", json!({ "task": "l", "metadata": { "node_id": "leaf" } }))
+    });
+    let deep = Agent::builder("deep", deep).tool(spawn(slow("leaf", 1_000))).build();
+    let outer = ScriptedModel::new("scripted")
+        .turn(|_| Turn::new().call("spawn_subagent", start("deep", "deep")))
+        .turn(|_| Turn::new());
+    let outer = Agent::builder("outer", outer).tool(spawn(deep)).build();
+    let session = patient(vec![start("outer", "outer")], vec![0], outer).session();
+    part(&session, "Go.").await;
+    tokio::time::sleep(SECOND).await;
+    assert_eq!(session.children_running(), 0);
+    assert_eq!(alive(), 1, "the driver");
+    let events = whole(&session).await;
+    let spawned = kind(own(&events), |kind| {
+        if let EventKind::SpawnSessionStart(spawn) = kind {
+            Some(spawn.source_name.to_string())
+        } else {
+            None
+        }
+    });
+    assert_eq!(spawned, ["outer"], "and nobody's child comes up to the root");
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_background_child_has_its_own_time_and_says_what_it_did() {
     let worker = ScriptedModel::new("scripted").turn(|_| Turn::new().text("so far").hang());
