@@ -84,7 +84,7 @@ fn ends(story: &Story<'_>, plan: &CallPlan, call: Option<&Call<'_>>) -> Ends {
     let by_plan = || if call_ends(plan, story.plan.limits.iterations) { Ends::Surely } else { Ends::Never };
     match (&plan.work, child) {
         (Work::Spawn(spawn), Some(child)) if !spawn.way.is_background() => match natural(story, child) {
-            _ if spawn.timeout.is_some() => Ends::Surely,
+            _ if spawn.timeout.is_some() || story.record.seen.stopped.contains(child.session) => Ends::Surely,
             Natural::As(_) => Ends::Surely,
             Natural::Open => Ends::Perhaps,
             Natural::Never => Ends::Never,

@@ -122,7 +122,13 @@ impl<'a> Story<'a> {
     pub(crate) fn is_in_background(&self, run: &Run<'_>) -> bool {
         let mut below = run;
         while !below.is_background() {
-            let Some(above) = below.parent.and_then(|(above, _)| self.runs.get(above)) else { return false };
+            let Some(EventKind::SpawnSessionStart(spawn)) =
+                below.announced.map(|announced| &announced.event.kind)
+            else {
+                return false;
+            };
+            let above = self.runs.iter().find(|above| *above.session == spawn.parent_session_id);
+            let Some(above) = above else { return false };
             below = above;
         }
         true
