@@ -20,7 +20,7 @@ use crate::{
     plan::{Ask, CancelHow, PANIC, Plan, SessionEnding},
     read::{self, ReadRecord},
     stamp::VirtualStamp,
-    world::{Seen, World},
+    world::{ROOT, Seen, World},
 };
 
 /// How long a model call may take, in milliseconds: more than any pause, less than a session's patience.
@@ -138,7 +138,7 @@ impl Record {
     fn empty(_: &Plan) -> Self {
         Self {
             log: Vec::new(),
-            root: SessionId::new("ses_root"),
+            root: SessionId::new(ROOT),
             seen: Seen::default(),
             replies: Vec::new(),
             readers: Vec::new(),

@@ -24,6 +24,9 @@ const POLLS: u64 = 2_000_000;
 /// processor makes because of them.
 const NOTICED_WITHIN: u64 = 256;
 
+/// The root's session.
+pub(crate) const ROOT: &str = "ses_root";
+
 /// What all fakes of a run share.
 #[derive(Debug)]
 pub(crate) struct World {
@@ -226,11 +229,6 @@ impl World {
         self.layers_polled.fetch_add(1, Ordering::Relaxed);
         let _leave = Leave(&self.layers_polled);
         poll()
-    }
-
-    /// The root's session.
-    pub(crate) fn root(&self) -> SessionId {
-        SessionId::new("ses_root")
     }
 
     pub(crate) fn session(&self) -> Option<Session> {

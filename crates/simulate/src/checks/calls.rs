@@ -85,11 +85,8 @@ fn expected(story: &Story<'_>, run: &Run<'_>, call: &Call<'_>, plan: &CallPlan) 
             Some(if answered.is_some() { ToolResultState::Success } else { ToolResultState::Error })
         }
         Work::Refused(_) => Some(ToolResultState::Error),
-        Work::Spawn(spawn) if spawn.way.is_background() => match call.child {
-            Some(_) => Some(ToolResultState::Success),
-            // Refused, or its announcement was lost on the way.
-            None => None,
-        },
+        // Without a child it was refused, or its announcement was lost on the way.
+        Work::Spawn(spawn) if spawn.way.is_background() => call.child.map(|_| ToolResultState::Success),
         Work::Spawn(_) => match call.child.and_then(|child| story.runs.get(child)) {
             None => (call.is_natural || run.outcome() == Some(Outcome::Completed))
                 .then_some(ToolResultState::Error),
@@ -160,7 +157,7 @@ fn check_refusal(story: &Story<'_>, run: &Run<'_>, text: &str) -> Result<(), Str
         limits.spawned < 10_000
     } else if text.contains("the session is being stopped") {
         // What stops in the middle of the driver's turn may be noticed when the run has ended.
-        !story.record.seen.cancels.is_empty()
+        !story.record.seen.cancels.is_empty() || !story.record.seen.stopped.is_empty()
     } else {
         false
     };

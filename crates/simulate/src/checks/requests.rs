@@ -1,5 +1,7 @@
 //! What models are asked.
 
+use std::collections::HashSet;
+
 use anabranch_proto::{ContentBlock, EventKind, Message, Outcome, Scope, ToolCallId, event::MessageOrigin};
 use anabranch_session::MessageAccumulator;
 
@@ -76,6 +78,21 @@ pub(super) fn what_is_said_is_read(story: &Story<'_>) -> Result<(), String> {
         let read = run.events.iter().filter(|admitted| is_steering(&admitted.event.kind)).count();
         let is_right = if run.outcome() == Some(Outcome::Completed) { read == said } else { read <= said };
         ensure(is_right, || format!("of {said} things said to {} it read {read}", run.name))?;
+    }
+    Ok(())
+}
+
+/// Of each background child an agent is told once.
+pub(super) fn hints_come_once(story: &Story<'_>) -> Result<(), String> {
+    for run in &story.runs {
+        let mut told = HashSet::new();
+        for admitted in &run.events {
+            if let EventKind::HintBlock(hint) = &admitted.event.kind {
+                ensure(told.insert(&hint.source), || {
+                    format!("{} is told of {:?} again at {}", run.name, hint.source, admitted.seq)
+                })?;
+            }
+        }
     }
     Ok(())
 }

@@ -153,7 +153,7 @@ impl Generator {
             // The tool knows two ways.
             Way::OwnTask if by_tool => Way::InTask,
             Way::Kept if by_tool => Way::Background,
-            way => way,
+            way @ (Way::InTask | Way::OwnTask | Way::Background | Way::Kept) => way,
         };
         let fork = self.random.percent(12);
         SpawnPlan { by_tool, timeout, way, fork, child: Child::Agent(self.agent(depth + 1)) }
