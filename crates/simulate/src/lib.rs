@@ -18,6 +18,7 @@
 pub mod checks;
 mod fakes;
 mod log;
+mod person;
 pub mod plan;
 mod random;
 mod read;

@@ -2,9 +2,11 @@
 
 use std::{cell::RefCell, panic, sync::Arc, time::Duration};
 
+use anabranch_pipeline::ToolDefinition;
 use anabranch_proto::{Admitted, Message, Outcome, SessionId, native};
-use anabranch_runtime::{Agent, Limits, Session, SpawnSubagent};
+use anabranch_runtime::{Agent, ExternalTool, Limits, Permission, Permissions, Session, SpawnSubagent};
 use anabranch_session::{SessionRecord, Status};
+use schemars::JsonSchema;
 use tokio::{
     runtime::{Builder, Handle},
     sync::watch,
@@ -12,12 +14,13 @@ use tokio::{
 };
 
 use crate::{
-    fakes::{FakeModel, FakeTool, Meddler, OUTPUT, agent_name, typed},
+    fakes::{FakeModel, FakeTool, Meddler, OUTPUT, agent_name, number, typed},
     log::RecordingLog,
-    plan::{CancelHow, PANIC, Plan, SessionEnding},
+    person::{REQUEST, person},
+    plan::{Ask, CancelHow, PANIC, Plan, SessionEnding},
     read::{self, ReadRecord},
     stamp::VirtualStamp,
-    world::{Cancel, Request, World},
+    world::{Seen, World},
 };
 
 /// How long a model call may take, in milliseconds: more than any pause, less than a session's patience.
@@ -36,16 +39,14 @@ pub struct Record {
     /// Every event that reached the log.
     pub log: Vec<Admitted>,
     pub(crate) root: SessionId,
-    pub(crate) requests: Vec<Request>,
-    pub(crate) cancels: Vec<Cancel>,
+    /// What the fakes saw.
+    pub(crate) seen: Seen,
     pub(crate) replies: Vec<ReadRecord>,
     pub(crate) readers: Vec<ReadRecord>,
     /// How many prompts the session took.
     pub(crate) prompts: usize,
     /// What the session said of itself when it had ended.
     pub(crate) end: End,
-    /// What a fake saw that must not happen.
-    pub(crate) faults: Vec<String>,
     /// Panics that were not planned.
     pub(crate) panics: Vec<String>,
     /// How often fakes were polled.
@@ -124,9 +125,8 @@ pub fn run(plan: &Plan) -> Record {
     world.forget_template();
     let hangs = played.is_err();
     let mut record = played.unwrap_or_else(|_| Record::empty(plan));
-    let (requests, cancels, faults) = world.take();
+    record.seen = world.take();
     record.log = log.all();
-    (record.requests, record.cancels, record.faults) = (requests, cancels, faults);
     record.hangs = hangs;
     record.polls = world.polls();
     record.panics = PANICS.take().unwrap_or_default();
@@ -139,13 +139,11 @@ impl Record {
         Self {
             log: Vec::new(),
             root: SessionId::new("ses_root"),
-            requests: Vec::new(),
-            cancels: Vec::new(),
+            seen: Seen::default(),
             replies: Vec::new(),
             readers: Vec::new(),
             prompts: 0,
             end: End::default(),
-            faults: Vec::new(),
             panics: Vec::new(),
             polls: 0,
             hangs: false,
@@ -164,6 +162,7 @@ fn limits(plan: &Plan) -> Limits {
         .model_call(Duration::from_millis(MODEL_CALL))
         .reader_window(plan.limits.window)
         .stall(Duration::from_millis(plan.limits.stall))
+        .request(Duration::from_millis(REQUEST))
 }
 
 /// The root, and the template of every child: they differ by what they are asked.
@@ -178,10 +177,32 @@ fn agent(plan: &Plan, world: &Arc<World>) -> Agent {
         .tool(FakeTool::act(world))
         .tool(FakeTool::alone(world))
         .tool(typed(world))
+        .tool(ExternalTool::new(ToolDefinition::typed::<OutsideArguments>(
+            "outside",
+            "Is run by somebody else.",
+        )))
         .tool(spawn)
         .layer(Meddler(Arc::clone(world)))
+        .permissions(permissions(world))
         .limits(limits(plan))
         .build()
+}
+
+/// The arguments of what somebody else runs.
+#[derive(Debug, JsonSchema)]
+#[expect(dead_code, reason = "it is there for its schema")]
+struct OutsideArguments {
+    call: u32,
+}
+
+fn permissions(world: &Arc<World>) -> Permissions {
+    let world = Arc::clone(world);
+    Permissions::new().deciding(move |call| {
+        Some(match world.call(number(&call.arguments)?)?.ask? {
+            Ask::Forbidden => Permission::Deny("planned".to_owned()),
+            Ask::Allowed | Ask::Edited | Ask::Refused | Ask::Unanswered => Permission::Ask,
+        })
+    })
 }
 
 async fn play(plan: &Plan, world: &Arc<World>) -> Record {
@@ -199,6 +220,7 @@ async fn play(plan: &Plan, world: &Arc<World>) -> Record {
         read::to_end(beyond).await;
         over.send_replace(true);
     });
+    let person = person(Arc::clone(world), is_over.clone());
     let readers: Vec<_> =
         plan.readers.iter().map(|reader| read::reader(*reader, session.clone(), is_over.clone())).collect();
     let mut replies: Vec<JoinHandle<ReadRecord>> = Vec::new();
@@ -213,6 +235,9 @@ async fn play(plan: &Plan, world: &Arc<World>) -> Record {
         replies.push(read::reply(prompt.reply, reply, Arc::clone(world), number, is_over.clone()));
     }
     wait(plan, world, &session, is_over.clone(), record.prompts).await;
+    if plan.linger > 0 {
+        tokio::time::sleep(Duration::from_millis(plan.linger)).await;
+    }
     let watched = session.clone();
     if plan.ending == SessionEnding::Close {
         world.note_cancel(None, true, 0);
@@ -225,18 +250,21 @@ async fn play(plan: &Plan, world: &Arc<World>) -> Record {
         };
         tree.iter().map(|record| (record.id.clone(), record.depth, record.runs, outcome(record))).collect()
     });
-    record.end.children_running = watched.children_running();
+    if plan.ending == SessionEnding::Close {
+        record.end.children_running = watched.children_running();
+    }
     world.forget_session();
     drop((session, watched));
     end.await.ok();
+    person.await.ok();
     for reply in replies {
         record.replies.extend(reply.await);
     }
     for reader in readers {
         record.readers.extend(reader.await);
     }
-    // Those that stop something by a task of their own have nothing left to wait for.
-    tokio::task::yield_now().await;
+    // Those that stop or answer something by a task of their own have nothing left to wait for but their pause.
+    tokio::time::sleep(Duration::from_millis(REQUEST)).await;
     record.end.alive_tasks = Handle::current().metrics().num_alive_tasks();
     record
 }
@@ -257,7 +285,7 @@ async fn wait(
             _ = ended.wait_for(|ended| *ended >= runs) => return,
             _ = is_over.wait_for(|is_over| *is_over) => return,
             () = patience => {
-                world.note_cancel(None, false, 0);
+                world.note_last_resort();
                 session.cancel();
             }
         }
@@ -271,5 +299,7 @@ pub fn name_of(how: CancelHow) -> &'static str {
         CancelHow::Session => "Session::cancel in a poll",
         CancelHow::Close => "Session::close in a poll",
         CancelHow::Task => "Session::cancel by a task",
+        CancelHow::Child => "Session::cancel_session",
+        CancelHow::Steer => "Session::steer",
     }
 }

@@ -8,13 +8,13 @@ use std::{
     },
 };
 
-use anabranch_proto::{ChildScope, Message};
+use anabranch_proto::{ChildScope, Message, SessionId};
 use anabranch_runtime::{Agent, Session};
 use futures::FutureExt as _;
 
 use crate::{
     log::RecordingLog,
-    plan::{self, AgentPlan, CallPlan, CancelHow, CancelPlan, Plan},
+    plan::{self, AgentPlan, CallPlan, CancelHow, CancelPlan, Plan, Way, Work},
 };
 
 /// Beyond so many polls of fakes a run does not come to an end: the fakes then end by themselves.
@@ -33,6 +33,8 @@ pub(crate) struct World {
     pub(crate) log: Arc<RecordingLog>,
     polls: AtomicU64,
     alive: AtomicUsize,
+    /// Whether whatever is dropped outside of a call's poll is dropped by who stops its run.
+    stops_in_drops: bool,
     /// How many layers are being polled, one inside the other.
     layers_polled: AtomicUsize,
     state: Mutex<State>,
@@ -48,6 +50,28 @@ struct State {
     requests: Vec<Request>,
     cancels: Vec<Cancel>,
     faults: Vec<String>,
+    /// Sessions that were stopped by themselves.
+    stopped: Vec<SessionId>,
+    /// Sessions to which something was said while they ran.
+    steered: Vec<SessionId>,
+    /// Calls that ran, by their numbers.
+    ran: Vec<u32>,
+    /// How many events each call was told that it had emitted.
+    reports: HashMap<u32, usize>,
+}
+
+/// What the fakes saw.
+#[derive(Debug, Default)]
+pub(crate) struct Seen {
+    pub(crate) requests: Vec<Request>,
+    pub(crate) cancels: Vec<Cancel>,
+    /// What must not happen.
+    pub(crate) faults: Vec<String>,
+    pub(crate) stopped: Vec<SessionId>,
+    pub(crate) steered: Vec<SessionId>,
+    pub(crate) ran: Vec<u32>,
+    /// How many events each call was told that it had emitted.
+    pub(crate) reports: HashMap<u32, usize>,
 }
 
 /// What a model was asked.
@@ -70,6 +94,8 @@ pub(crate) struct Cancel {
     pub(crate) closes: bool,
     /// From which number on it must have been noticed.
     pub(crate) noticed: u64,
+    /// Whether nothing else ended the run.
+    pub(crate) is_last_resort: bool,
 }
 
 impl World {
@@ -81,6 +107,9 @@ impl World {
             log,
             polls: AtomicU64::new(0),
             alive: AtomicUsize::new(0),
+            stops_in_drops: plan::calls(plan).all(|call| {
+                if let Work::Spawn(spawn) = &call.work { spawn.way == Way::InTask } else { true }
+            }),
             layers_polled: AtomicUsize::new(0),
             state: Mutex::default(),
         })
@@ -126,15 +155,45 @@ impl World {
                     session.cancel();
                 });
             }
+            CancelHow::Child => {
+                let Some(child) = self.some_child() else { return };
+                if session.cancel_session(&child).is_ok() {
+                    self.lock().stopped.push(child);
+                }
+            }
+            CancelHow::Steer => {
+                let session_id = self.some_child().unwrap_or_else(|| session.id().clone());
+                if session.steer(&session_id, "steered").is_ok() {
+                    self.lock().steered.push(session_id);
+                }
+            }
         }
     }
 
     /// Takes note that a prompt's run is being stopped; the one under way or whose turn is next where none is named.
     pub(crate) fn note_cancel(&self, prompt: Option<usize>, closes: bool, within: u64) {
-        let current = *self.log.ended().borrow();
         let mut state = self.lock();
-        let prompt = prompt.or((current < state.prompts).then_some(current));
-        state.cancels.push(Cancel { prompt, closes, noticed: self.log.last() + within });
+        let prompt = prompt.or_else(|| self.current(&state));
+        let noticed = self.log.last() + within;
+        state.cancels.push(Cancel { prompt, closes, noticed, is_last_resort: false });
+    }
+
+    /// Takes note that the run under way is stopped because nothing else ends it.
+    pub(crate) fn note_last_resort(&self) {
+        let mut state = self.lock();
+        let cancel = Cancel {
+            prompt: self.current(&state),
+            closes: false,
+            noticed: self.log.last(),
+            is_last_resort: true,
+        };
+        state.cancels.push(cancel);
+    }
+
+    /// The prompt whose run is under way, or whose turn is next.
+    fn current(&self, state: &State) -> Option<usize> {
+        let ended = *self.log.ended().borrow();
+        (ended < state.prompts).then_some(ended)
     }
 
     /// Counts a fake until the guard is dropped.
@@ -167,6 +226,11 @@ impl World {
         self.layers_polled.fetch_add(1, Ordering::Relaxed);
         let _leave = Leave(&self.layers_polled);
         poll()
+    }
+
+    /// The root's session.
+    pub(crate) fn root(&self) -> SessionId {
+        SessionId::new("ses_root")
     }
 
     pub(crate) fn session(&self) -> Option<Session> {
@@ -213,6 +277,27 @@ impl World {
         }
     }
 
+    /// One of the children that were seen.
+    fn some_child(&self) -> Option<SessionId> {
+        let state = self.lock();
+        let number = usize::try_from(self.polls()).unwrap_or(0).checked_rem(state.scopes.len() + 1)?;
+        state.scopes.get(number).map(|scope| scope.child_session_id.clone())
+    }
+
+    pub(crate) fn stops_in_drops(&self) -> bool {
+        self.stops_in_drops
+    }
+
+    /// A call was told that it had emitted an event.
+    pub(crate) fn reported(&self, call: u32) {
+        *self.lock().reports.entry(call).or_default() += 1;
+    }
+
+    /// A call reached its tool.
+    pub(crate) fn ran(&self, call: u32) {
+        self.lock().ran.push(call);
+    }
+
     pub(crate) fn asked(&self, request: Request) {
         self.lock().requests.push(request);
     }
@@ -222,11 +307,12 @@ impl World {
         self.lock().faults.push(what);
     }
 
-    /// What was asked, what was stopped, and what must not have happened.
-    pub(crate) fn take(&self) -> (Vec<Request>, Vec<Cancel>, Vec<String>) {
+    pub(crate) fn take(&self) -> Seen {
         let mut state = self.lock();
-        let State { requests, cancels, faults, .. } = &mut *state;
-        (std::mem::take(requests), std::mem::take(cancels), std::mem::take(faults))
+        let State { requests, cancels, faults, stopped, steered, ran, reports, .. } =
+            std::mem::take(&mut *state);
+        drop(state);
+        Seen { requests, cancels, faults, stopped, steered, ran, reports }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {

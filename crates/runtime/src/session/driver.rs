@@ -143,8 +143,14 @@ impl Driver {
         }
         self.queue.close();
         self.core.slots.set_stopping(true);
-        let stopped = self.core.tasks.stop_all();
-        self.end_tasks(&stopped).await;
+        // What they had said may announce others, which start with that.
+        loop {
+            let stopped = self.core.tasks.stop_all();
+            if stopped.is_empty() {
+                break;
+            }
+            self.end_tasks(&stopped).await;
+        }
         self.close(|core, out| {
             core.with_processor(|processor| processor.close(Outcome::Interrupted, &*core.stamp, out));
         });
@@ -291,8 +297,11 @@ impl Driver {
     /// Takes what a background child said, and what it came to.
     fn take_entry(&mut self, entry: Entry) {
         let Entry { task, events, end, .. } = entry;
-        for event in events {
-            self.admit(event);
+        // What was on its way when somebody else ended the child is nobody's, nor is what those below it said.
+        if !self.has_ended(task) {
+            for event in events {
+                self.admit(event);
+            }
         }
         if let Some(end) = end {
             if let Some((child, control)) = self.core.tasks.child(task) {
@@ -309,7 +318,17 @@ impl Driver {
         }
     }
 
-    /// Admits an event, and starts the background child that it announces.
+    /// Whether the run of a task's child has its terminal in the session's stream.
+    fn has_ended(&self, task: usize) -> bool {
+        let Some((child, _)) = self.core.tasks.child(task) else { return true };
+        self.core.with_processor(|processor| {
+            let record = processor.tree().get(&child);
+            record.is_some_and(|record| matches!(record.status, Status::Ended(_)))
+        })
+    }
+
+    /// Admits an event, and starts the background child that it announces. With a child's end those go that it was to
+    /// wait for: it may have ended before they began.
     fn admit(&mut self, event: Arc<Event>) {
         let spawned = if let EventKind::SpawnSessionStart(spawn) = &event.kind
             && spawn.spawn_mechanism != SpawnMechanism::Sync
@@ -318,6 +337,13 @@ impl Driver {
         } else {
             None
         };
+        let result_of = if let EventKind::ToolResultEnd(end) = &event.kind {
+            Some((event.scope.session(&self.core.id).clone(), end.tool_call_id.clone()))
+        } else {
+            None
+        };
+        let ended = event.scope.child().filter(|_| matches!(event.kind, EventKind::StreamComplete(_)));
+        let ended = ended.map(|child| child.child_session_id.clone());
         let Self { core, out, out_bytes, .. } = self;
         let before = out.len();
         core.with_processor(|processor| {
@@ -325,6 +351,12 @@ impl Driver {
             core.slots.note_tree(processor.tree().len().saturating_sub(1));
         });
         *out_bytes += bytes(out.get(before..).unwrap_or_default());
+        if let Some((session, call)) = result_of {
+            core.tasks.called(&session, &call);
+        }
+        if let Some(child) = ended {
+            drop(core.tasks.stop_awaited(&child));
+        }
         if let Some((child, run)) = spawned {
             let (is_admitted, is_waited_for) = core.with_processor(|processor| {
                 let tree = processor.tree();

@@ -324,6 +324,7 @@ impl Spawn {
             description: self.described(None),
             control: Arc::clone(&control),
             within: Arc::clone(&self.host.identity.control),
+            call: self.tool_call_id.clone(),
         });
         let named = Some(&*id).filter(|id| !id.is_empty());
         let announcement = self.announcement(&scope, named);

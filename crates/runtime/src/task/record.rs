@@ -3,7 +3,7 @@
 use std::{fmt, sync::Arc, time::Duration};
 
 use anabranch_pipeline::ToolStream;
-use anabranch_proto::{Metadata, Outcome, SessionId, ToolChunk, ToolResultState};
+use anabranch_proto::{Metadata, Outcome, SessionId, ToolCallId, ToolChunk, ToolResultState};
 use tokio::{task::AbortHandle, time::Instant};
 
 use crate::run::RunControl;
@@ -81,6 +81,8 @@ pub(crate) struct NewTask {
     pub(crate) control: Arc<RunControl>,
     /// The run from whose stream its announcement comes.
     pub(crate) within: Arc<RunControl>,
+    /// The call in whose stream its announcement comes, before the call's result.
+    pub(crate) call: Option<ToolCallId>,
 }
 
 /// A task.
@@ -93,6 +95,7 @@ pub(super) struct Task {
     pub(super) description: String,
     pub(super) control: Arc<RunControl>,
     pub(super) within: Arc<RunControl>,
+    pub(super) call: Option<ToolCallId>,
     pub(super) started: Instant,
     /// Whether its parent's run ends after it: a sub-agent's and that of whoever code spawned during a run do.
     pub(super) is_waited_for: bool,
@@ -124,6 +127,11 @@ pub(super) struct End {
 impl Task {
     pub(super) fn is_open(&self) -> bool {
         matches!(self.progress, Progress::Made | Progress::Ready(_) | Progress::Running(_))
+    }
+
+    /// Whether its announcement has not entered the session's stream.
+    pub(super) fn is_unannounced(&self) -> bool {
+        matches!(self.progress, Progress::Made | Progress::Ready(_))
     }
 
     pub(super) fn info(&self) -> Option<TaskInfo> {

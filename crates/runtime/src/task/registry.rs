@@ -9,7 +9,7 @@ use std::{
 };
 
 use anabranch_pipeline::ToolStream;
-use anabranch_proto::{Outcome, SessionId, ToolChunk};
+use anabranch_proto::{Outcome, SessionId, ToolCallId, ToolChunk};
 use futures::FutureExt;
 use tokio::{sync::watch, time::Instant};
 
@@ -57,7 +57,7 @@ impl Tasks {
     /// Makes a task known, before its child is announced. Gives its number and its name.
     pub(crate) fn make(&self, new: NewTask) -> (usize, Arc<str>) {
         let mut state = self.lock();
-        let NewTask { again, kind, session, parent, name, description, control, within } = new;
+        let NewTask { again, kind, session, parent, name, description, control, within, call } = new;
         let known = again.and_then(|number| Some((number, Arc::clone(&state.tasks.get(number)?.id))));
         let (number, id) = known.clone().unwrap_or_else(|| {
             // Short, for models copy it; a name of code's is nobody's to use.
@@ -79,6 +79,7 @@ impl Tasks {
             description,
             control,
             within,
+            call,
             started: Instant::now(),
             is_waited_for: false,
             progress: Progress::Made,
@@ -178,9 +179,32 @@ impl Tasks {
         self.lock().of(parent).any(is_untold)
     }
 
-    /// Whether a session's run waits for tasks before it ends.
+    /// Whether a session's run waits for tasks before it ends. One whose announcement is on its way may be one of them.
     pub(crate) fn is_awaited(&self, parent: &SessionId) -> bool {
-        self.lock().of(parent).any(|task| task.is_waited_for && task.is_open())
+        let is_coming = |task: &Task| task.is_unannounced() && task.kind != Kind::Manual;
+        self.lock().of(parent).any(|task| (task.is_waited_for && task.is_open()) || is_coming(task))
+    }
+
+    /// The result of a session's call has entered the session's stream: what the call was to announce before was lost on
+    /// the way, and does not begin.
+    pub(crate) fn called(&self, parent: &SessionId, call: &ToolCallId) {
+        let mut dropped = Vec::new();
+        let mut state = self.lock();
+        let State { tasks, by_parent, .. } = &mut *state;
+        for number in by_parent.get(parent).into_iter().flatten() {
+            if let Some(task) = tasks.get_mut(*number)
+                && task.is_unannounced()
+                && task.call.as_ref() == Some(call)
+            {
+                dropped.push(std::mem::replace(&mut task.progress, Progress::Discarded));
+            }
+        }
+        drop(state);
+        if !dropped.is_empty() {
+            self.ended.send_modify(|ended| *ended += 1);
+        }
+        // Outside the lock: what is dropped is an agent's run.
+        drop(dropped);
     }
 
     /// Waits until a task of a session that its run waits for has ended.
@@ -271,8 +295,7 @@ impl Tasks {
     /// Drops a task that was not announced.
     pub(crate) fn discard(&self, number: usize) {
         let mut state = self.lock();
-        let waits = |task: &&mut Task| matches!(task.progress, Progress::Made | Progress::Ready(_));
-        let task = state.tasks.get_mut(number).filter(waits);
+        let task = state.tasks.get_mut(number).filter(|task| task.is_unannounced());
         let dropped = task.map(|task| std::mem::replace(&mut task.progress, Progress::Discarded));
         drop(state);
         // Outside the lock: what is dropped is an agent's run.
@@ -284,8 +307,7 @@ impl Tasks {
         let mut dropped = Vec::new();
         let mut state = self.lock();
         for task in &mut state.tasks {
-            let waits = matches!(task.progress, Progress::Made | Progress::Ready(_));
-            if waits && Arc::ptr_eq(task.within.uppermost(), within.uppermost()) {
+            if task.is_unannounced() && Arc::ptr_eq(task.within.uppermost(), within.uppermost()) {
                 dropped.push(std::mem::replace(&mut task.progress, Progress::Discarded));
             }
         }
@@ -341,9 +363,11 @@ impl Stopped {
         }
     }
 
-    /// Says of those that did not end by themselves that they were interrupted.
+    /// Says of those that did not end by themselves that they were interrupted. What they were about to announce is
+    /// dropped with them.
     pub(crate) fn finish(&self, tasks: &Tasks) {
-        for (number, ..) in &self.tasks {
+        for (number, _, control) in &self.tasks {
+            tasks.discard_unannounced(control);
             let result = tasks.lock().tasks.get(*number).map(stopped);
             if let Some(result) = result {
                 tasks.finish(*number, result);

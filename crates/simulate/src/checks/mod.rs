@@ -1,5 +1,6 @@
 //! What must hold of every run, as a table of named checks.
 
+mod bounds;
 mod calls;
 mod cancelled;
 mod expected;
@@ -52,6 +53,10 @@ const TABLE: &[(&str, Find)] = &[
     ("cancelled", cancelled::nothing_completes_after_a_cancel),
     ("calls", calls::each_call_has_its_result),
     ("results", calls::each_result_is_as_planned),
+    ("leave", calls::what_may_not_run_does_not),
+    ("steering", requests::what_is_said_is_read),
+    ("limits", bounds::limits_are_kept),
+    ("alone", bounds::exclusive_calls_run_alone),
     ("requests", requests::models_see_what_a_replay_builds),
     ("order", requests::results_come_in_call_order),
     ("replay", replay::a_replay_admits_the_same),

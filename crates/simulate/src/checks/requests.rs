@@ -1,6 +1,6 @@
 //! What models are asked.
 
-use anabranch_proto::{ContentBlock, EventKind, Message, Scope, ToolCallId};
+use anabranch_proto::{ContentBlock, EventKind, Message, Outcome, Scope, ToolCallId, event::MessageOrigin};
 use anabranch_session::MessageAccumulator;
 
 use super::{Story, ensure, story::Who};
@@ -22,14 +22,20 @@ pub(super) fn models_see_what_a_replay_builds(story: &Story<'_>) -> Result<(), S
         if loses_ends {
             continue;
         }
+        let forks = run.spawn.is_some_and(|spawn| spawn.fork);
         let mut turn = 0;
         for admitted in &run.events {
             conversation.apply(&admitted.event);
             if let EventKind::ModelCallStart(_) = &admitted.event.kind {
-                let asked = story.record.requests.iter().find(|request| is(request, agent.number, turn));
+                let asked = story.record.seen.requests.iter().find(|request| is(request, agent.number, turn));
                 let built: Vec<_> =
                     conversation.messages().iter().filter(|message| !message.content.is_empty()).collect();
                 let asked = asked.map(|request| request.messages.iter().collect::<Vec<_>>());
+                // What a fork starts from is in its parent's events.
+                let asked = asked.map(|asked| {
+                    let before = if forks { asked.len().saturating_sub(built.len()) } else { 0 };
+                    asked.into_iter().skip(before).collect::<Vec<_>>()
+                });
                 ensure(asked.as_ref() == Some(&built), || {
                     let asked = asked.unwrap_or_default();
                     let same = asked.iter().zip(&built).take_while(|(asked, built)| asked == built).count();
@@ -42,7 +48,7 @@ pub(super) fn models_see_what_a_replay_builds(story: &Story<'_>) -> Result<(), S
                 turn += 1;
             }
         }
-        let asked = story.record.requests.iter().filter(|request| request.agent == agent.number).count();
+        let asked = story.record.seen.requests.iter().filter(|request| request.agent == agent.number).count();
         // One more where the run was stopped before it could be said.
         ensure((turn..=turn + 1).contains(&u32::try_from(asked).unwrap_or(0)), || {
             format!("{} has {turn} model calls and its model was asked {asked} times", run.name)
@@ -55,10 +61,23 @@ fn is(request: &Request, agent: u32, turn: u32) -> bool {
     request.agent == agent && request.turn == turn
 }
 
+/// What is said to a run that completes is read, once; what is said to one that is stopped may not be.
+pub(super) fn what_is_said_is_read(story: &Story<'_>) -> Result<(), String> {
+    let steered = &story.record.seen.steered;
+    for run in story.runs.iter().filter(|run| run.prompt.is_none()) {
+        let said = steered.iter().filter(|session| *session == run.session).count();
+        let is_steering = |kind: &EventKind| matches!(kind, EventKind::UserMessage(message) if message.origin == MessageOrigin::Steering);
+        let read = run.events.iter().filter(|admitted| is_steering(&admitted.event.kind)).count();
+        let is_right = if run.outcome() == Some(Outcome::Completed) { read == said } else { read <= said };
+        ensure(is_right, || format!("of {said} things said to {} it read {read}", run.name))?;
+    }
+    Ok(())
+}
+
 /// In what a model is asked there is one result for each call, in the order of the calls and behind them; they are the
 /// plan's calls.
 pub(super) fn results_come_in_call_order(story: &Story<'_>) -> Result<(), String> {
-    for request in &story.record.requests {
+    for request in &story.record.seen.requests {
         for message in &request.messages {
             let (calls, results) = ids(message);
             ensure(calls == results, || {

@@ -79,6 +79,11 @@ impl<'a> Run<'a> {
         })
     }
 
+    /// Whether nobody waits for it.
+    pub(crate) fn is_background(&self) -> bool {
+        self.spawn.is_some_and(|spawn| spawn.way.is_background())
+    }
+
     pub(crate) fn outcome(&self) -> Option<Outcome> {
         self.terminal().map(|(_, complete)| complete.outcome)
     }
@@ -101,15 +106,26 @@ impl<'a> Story<'a> {
 
     /// Whether a call on the way from a run to the root did something that the test holds for.
     pub(crate) fn any_call_above(&self, run: &Run<'_>, test: impl Fn(&Run<'_>, &Call<'_>) -> bool) -> bool {
-        let mut above = run.parent;
-        while let Some((parent, call)) = above {
+        let mut below = run;
+        // What a background child says goes by none of its parent's calls.
+        while let Some((parent, call)) = below.parent.filter(|_| !below.is_background()) {
             let Some(run) = self.runs.get(parent) else { return false };
             if run.calls.get(call).is_some_and(|call| test(run, call)) {
                 return true;
             }
-            above = run.parent;
+            below = run;
         }
         false
+    }
+
+    /// Whether a run is a background child, or below one.
+    pub(crate) fn is_in_background(&self, run: &Run<'_>) -> bool {
+        let mut below = run;
+        while !below.is_background() {
+            let Some(above) = below.parent.and_then(|(above, _)| self.runs.get(above)) else { return false };
+            below = above;
+        }
+        true
     }
 }
 
@@ -118,6 +134,11 @@ fn root_runs<'a>(plan: &'a Plan, record: &'a Record) -> Vec<Run<'a>> {
     let mut runs: Vec<Run<'a>> = Vec::new();
     let mut is_open = false;
     for admitted in record.log.iter().filter(|admitted| admitted.event.scope == Scope::Root) {
+        // Between two runs stands what is said of background children.
+        let begins = matches!(admitted.event.kind, EventKind::UserMessage(_));
+        if !is_open && !begins {
+            continue;
+        }
         if !is_open {
             let number = runs.len();
             let agent = plan.prompts.get(number).map(|prompt| &prompt.agent);

@@ -4,7 +4,7 @@ use anabranch_proto::{EventKind, Outcome, SpawnMechanism, Timestamp};
 
 use super::{Story, ensure, story::Run};
 use crate::{
-    plan::{Pace, Plan},
+    plan::{Pace, Plan, WINDOW},
     run::MODEL_CALL,
 };
 
@@ -14,6 +14,10 @@ const TICK: u64 = 1;
 /// A run that timed out did so at its deadline, and a model that was silent at its own: nobody who has room holds time up.
 pub(super) fn deadlines_are_kept(story: &Story<'_>) -> Result<(), String> {
     let slack = TICK + held_up(story.plan);
+    let asks = story.record.log.iter().any(|admitted| {
+        let kind = &admitted.event.kind;
+        matches!(kind, EventKind::RequireUserConfirm(_) | EventKind::RequireExternalExecution(_))
+    });
     for run in &story.runs {
         let Some((end, complete)) = run.terminal() else { continue };
         let timeout = run.spawn.and_then(|spawn| spawn.timeout);
@@ -21,7 +25,9 @@ pub(super) fn deadlines_are_kept(story: &Story<'_>) -> Result<(), String> {
             && let (Some(timeout), Some(announced)) = (timeout, announced(run))
         {
             let took = between(announced, end.event.created_at);
-            ensure((timeout..=timeout + slack).contains(&took), || {
+            // Its time stands still while somebody is asked.
+            let latest = if asks { u64::MAX } else { timeout + slack };
+            ensure((timeout..=latest).contains(&took), || {
                 format!("{} timed out after {took} ms, not {timeout}", run.name)
             })?;
         }
@@ -56,6 +62,5 @@ fn held_up(plan: &Plan) -> u64 {
     let replies = plan.prompts.iter().map(|prompt| (true, prompt.reply.pace));
     let readers = plan.readers.iter().map(|reader| (reader.lossless, reader.pace));
     let has_slow = replies.chain(readers).any(|(lossless, pace)| lossless && pace != Pace::Fast);
-    // A window of a megabyte has room for all that is said here.
-    if has_slow && plan.limits.window < 1 << 20 { 4 * plan.limits.stall } else { 0 }
+    if has_slow && plan.limits.window < WINDOW { 4 * plan.limits.stall } else { 0 }
 }

@@ -7,7 +7,7 @@ mod script;
 mod tool;
 mod typed;
 
-pub(crate) use layer::Meddler;
+pub(crate) use layer::{Meddler, number};
 pub(crate) use model::FakeModel;
 pub(crate) use tool::{FakeTool, OUTPUT};
 pub(crate) use typed::typed;

@@ -106,6 +106,7 @@ fn tool(work: &Work) -> &'static str {
         Work::Spawn(spawn) if spawn.by_tool => "spawn_subagent",
         Work::Tool { .. } | Work::Spawn(_) | Work::Refused(Refusal::Malformed | Refusal::NoObject) => "act",
         Work::Refused(Refusal::UnknownTool) => "nowhere",
+        Work::External(_) => "outside",
     }
 }
 
@@ -115,12 +116,18 @@ fn arguments(plan: &CallPlan) -> String {
         Work::Refused(Refusal::Malformed) => return format!("{{\"call\": {number}, \"and\": [1, "),
         Work::Refused(Refusal::NoObject) => json!([number]),
         Work::Refused(Refusal::WrongType) => json!({ "call": number, "count": "many" }),
-        Work::Refused(Refusal::UnknownTool) | Work::Tool { .. } => json!({ "call": number }),
+        Work::Refused(Refusal::UnknownTool) | Work::Tool { .. } | Work::External(_) => {
+            json!({ "call": number })
+        }
         Work::Spawn(spawn) => match &spawn.child {
             Child::Agent(agent) if spawn.by_tool => {
                 let mut value = json!({ "task": agent_name(agent.number), "metadata": { "call": number } });
                 if let (Some(timeout), Some(object)) = (spawn.timeout, value.as_object_mut()) {
                     object.insert("timeout".to_owned(), json!(timeout / 1_000));
+                }
+                if let Some(object) = value.as_object_mut() {
+                    object.insert("fork".to_owned(), json!(spawn.fork));
+                    object.insert("background".to_owned(), json!(spawn.way.is_background()));
                 }
                 value
             }

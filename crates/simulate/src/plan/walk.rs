@@ -52,6 +52,13 @@ impl AgentPlan {
     }
 }
 
+impl Part {
+    /// The call, where it is one.
+    pub(crate) fn call(&self) -> Option<&CallPlan> {
+        if let Self::Call(call) = self { Some(call) } else { None }
+    }
+}
+
 impl ForeignPlan {
     fn depth(&self) -> u32 {
         self.nested.as_ref().map_or(0, |nested| 1 + nested.depth())
