@@ -61,7 +61,7 @@ pub use run::{Fork, RunHandle, RunResult};
 pub use scripted::{ScriptedModel, Turn};
 pub use session::{Attached, AttachedWith, ManualChild, Read, Reader, Reply, Session, SessionBuilder};
 pub use stamp::SystemStamp;
-pub use subagent::{Spawn, SpawnArguments, SpawnSubagent, Team};
+pub use subagent::{ResumeSubagent, Spawn, SpawnArguments, SpawnSubagent, Team};
 pub use task::{CheckTask, ListTasks, MessageTask, OnCancel, StopTask, TaskInfo, TaskStatus};
 pub use timeout::ToolTimeout;
 

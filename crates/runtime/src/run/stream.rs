@@ -231,6 +231,7 @@ impl Drop for AgentRun {
         let RunIdentity { session_id, scope, shared, .. } = self.machine.identity();
         if *scope != Scope::Root {
             drop(shared.tasks.stop_awaited(session_id));
+            self.machine.stopped();
         }
     }
 }

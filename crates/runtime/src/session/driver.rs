@@ -14,9 +14,9 @@ use std::{
 use anabranch_proto::{
     Admitted, ErrorInfo, ErrorType, Event, EventKind, Outcome, SessionId, SpawnMechanism, ToolResultState,
 };
-use anabranch_session::{Ending, Status, approximate_bytes};
+use anabranch_session::{Ending, Status};
 use futures::{FutureExt, Stream};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
 use super::{handle::Core, window::Window};
@@ -29,6 +29,9 @@ use crate::{
 /// How many prompts may wait; whoever prompts beyond that waits in turn. People type them, so a few suffice.
 pub(super) const PROMPTS_WAITING: usize = 32;
 
+/// How many bytes of prompts may wait; a larger one waits alone.
+pub(super) const PROMPT_BYTES: usize = 16 * 1024 * 1024;
+
 /// After how many events the driver lets other tasks run.
 pub(super) const EVENTS_PER_TURN: usize = 64;
 
@@ -40,6 +43,8 @@ pub(super) struct Command {
     pub(super) window: Arc<Window>,
     /// Told where the run begins.
     pub(super) started: oneshot::Sender<Started>,
+    /// The room that the prompt takes while it waits.
+    pub(super) room: Option<OwnedSemaphorePermit>,
 }
 
 /// A run that has begun.
@@ -155,7 +160,8 @@ impl Driver {
 
     /// One run, from its prompt to its terminal.
     async fn answer(&mut self, command: Command) {
-        let Command { prompt, cancel, window, started } = command;
+        let Command { prompt, cancel, window, started, room } = command;
+        drop(room);
         let after = self.core.hold_for(&window);
         let end = Arc::new(RunEnd::default());
         let history = self.core.with_processor(|processor| processor.messages().to_vec());
@@ -441,5 +447,5 @@ impl Driver {
 }
 
 fn bytes(batch: &[Admitted]) -> usize {
-    batch.iter().map(|admitted| approximate_bytes(&admitted.event)).sum()
+    batch.iter().map(|admitted| admitted.event.approximate_bytes()).sum()
 }

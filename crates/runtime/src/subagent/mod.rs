@@ -6,11 +6,13 @@ mod child;
 mod deadline;
 mod foreign;
 mod parallel;
+mod resume;
 mod spawn;
 mod team;
 mod tool;
 
 pub use arguments::SpawnArguments;
+pub use resume::ResumeSubagent;
 pub use spawn::Spawn;
 pub use team::Team;
 pub use tool::SpawnSubagent;

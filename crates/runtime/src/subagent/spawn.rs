@@ -132,20 +132,28 @@ impl Spawn {
     /// was, with its ids.
     ///
     /// # Errors
-    /// As for [`new`](Self::new), and when nothing is kept of that session: it is unknown, it runs, it was stopped in
-    /// mid-work, it was spawned without [`keep`](Self::keep), or others that ended later took its place.
+    /// As for [`new`](Self::new), and when nothing is kept of that session: it is unknown, it runs, it was spawned without [`keep`](Self::keep), or others that ended later took its place.
     pub fn again(
         context: &ToolContext,
         session: &SessionId,
         prompt: impl Into<Prompt>,
     ) -> Result<(Self, Agent), SpawnError> {
         let host = context.host::<Host>().ok_or(SpawnError::NoSession)?;
+        Self::again_under(&host, Some(context.call_id().clone()), session, prompt.into())
+    }
+
+    /// Reserves a place for a further run of a child that has ended.
+    pub(crate) fn again_under(
+        host: &Arc<Host>,
+        tool_call_id: Option<ToolCallId>,
+        session: &SessionId,
+        prompt: Prompt,
+    ) -> Result<(Self, Agent), SpawnError> {
         let memories = &host.identity.shared.memories;
         let memory = memories.take(session).ok_or_else(|| {
             SpawnError::Argument(format!("nothing is kept of the session `{session}`, so it cannot go on"))
         })?;
-        let call = Some(context.call_id().clone());
-        let mut spawn = match Self::under(&host, call, Arc::clone(&memory.source_name), prompt.into()) {
+        let mut spawn = match Self::under(host, tool_call_id, Arc::clone(&memory.source_name), prompt) {
             Ok(spawn) => spawn,
             Err(error) => {
                 memories.keep(session.clone(), memory);
@@ -332,6 +340,7 @@ impl Spawn {
         agent: &Agent,
     ) -> (usize, Arc<Event>, SessionId, oneshot::Receiver<RunResult>) {
         self.mechanism = SpawnMechanism::Manual;
+        self.keep = Keep::Kept;
         let (report, result) = oneshot::channel();
         let Made { number, announcement, scope, .. } =
             self.make_task(agent, Kind::Manual, None, Some(report));
@@ -385,10 +394,22 @@ impl Spawn {
             keep: self.keep,
             shared,
         };
+        let footer = self.names_itself().then(|| {
+            format!(
+                "\n\n(To go on with this sub-agent, call `resume_subagent` with its id `{}`.)",
+                scope.subagent_id
+            )
+        });
         let Self { keys, slot, timeout, .. } = self;
-        let birth = Birth { announcement: None, scope, keys, slot, timeout, control, open, report: None };
+        let birth =
+            Birth { announcement: None, scope, keys, slot, timeout, control, open, footer, report: None };
         let prompt = self.prompt.origin(MessageOrigin::Parent);
         Newborn { birth, identity, source_name: self.source_name, prompt, history: self.history }
+    }
+
+    /// Whether the caller's model is told the child's id: where it waits for the child and can go on with it later.
+    fn names_itself(&self) -> bool {
+        self.keep == Keep::Kept && self.mechanism == SpawnMechanism::Sync && self.tool_call_id.is_some()
     }
 
     fn scope(&self) -> Arc<ChildScope> {

@@ -7,7 +7,7 @@ use anabranch_proto::{ContentBlock, Metadata, TextBlock, ToolChunk};
 use futures::{StreamExt, stream};
 
 use super::{Spawn, SpawnArguments, Team};
-use crate::{Agent, Fork, OnCancel, Prompt, SpawnError};
+use crate::{Agent, Fork, OnCancel, Prompt, SpawnError, run::Keep};
 
 const DESCRIPTION: &str = "\
 Spawns a sub-agent that works on one task by itself and returns its result. The sub-agent sees only the task and the \
@@ -44,6 +44,7 @@ pub struct SpawnSubagent {
     fork: Fork,
     on_cancel: OnCancel,
     place: Place,
+    keep: Keep,
 }
 
 /// Where a child runs that is waited for.
@@ -83,6 +84,7 @@ impl SpawnSubagent {
             fork: Fork::Full,
             on_cancel: OnCancel::default(),
             place: Place::WithParent,
+            keep: Keep::Ephemeral,
         }
     }
 
@@ -136,6 +138,14 @@ impl SpawnSubagent {
         self
     }
 
+    /// Keeps what each sub-agent said, and tells the model its id, so that [`ResumeSubagent`](crate::ResumeSubagent) can go
+    /// on with it (see [`Spawn::keep`]).
+    #[must_use]
+    pub fn resumable(mut self) -> Self {
+        self.keep = Keep::Kept;
+        self
+    }
+
     /// Keys that the application derives from the call, above those that the model gave. Reserved keys are left out.
     #[must_use]
     pub fn with_keys(mut self, keys: impl Fn(&SpawnArguments) -> Metadata + Send + Sync + 'static) -> Self {
@@ -160,6 +170,9 @@ impl SpawnSubagent {
         }
         if let Some(description) = &self.description {
             spawn = spawn.description(description(&arguments));
+        }
+        if self.keep == Keep::Kept {
+            spawn = spawn.keep();
         }
         if self.place == Place::OwnTask {
             spawn = spawn.on_own_task();

@@ -12,6 +12,7 @@ mod one_run;
 mod peers;
 mod questions;
 mod readers;
+mod resuming;
 mod sessions;
 mod spawning;
 mod steering;

@@ -1,6 +1,7 @@
 //! Sessions: prompts in turn, the log, the seam.
 
 use std::{
+    future::poll_fn,
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering},
@@ -116,10 +117,20 @@ async fn a_child_that_is_never_quite_at_rest_leaves_others_their_turns() {
     let other = tokio::spawn(async move {
         loop {
             counter.fetch_add(1, Ordering::SeqCst);
-            tokio::task::yield_now().await;
+            // To the end of the line; `yield_now` would wait until nobody stands in it.
+            let mut has_waited = false;
+            poll_fn(|cx| {
+                if std::mem::replace(&mut has_waited, true) {
+                    return Poll::Ready(());
+                }
+                cx.waker().wake_by_ref();
+                Poll::Pending
+            })
+            .await;
         }
     });
-    session.prompt("Go.").await.unwrap().finished().await.unwrap();
+    let finished = session.prompt("Go.").await.unwrap().finished().await.unwrap();
+    assert_eq!(finished.text().len(), 6_399);
     other.abort();
     let turns = turns.load(Ordering::SeqCst);
     assert!(turns >= 100, "{turns} turns while 6,400 events came");
