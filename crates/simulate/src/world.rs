@@ -47,6 +47,7 @@ pub(crate) struct World {
 struct State {
     session: Option<Session>,
     template: Option<Agent>,
+    members: HashMap<u32, Agent>,
     /// How many prompts the session has taken.
     prompts: usize,
     scopes: Vec<Arc<ChildScope>>,
@@ -243,6 +244,15 @@ impl World {
         self.lock().template = Some(template);
     }
 
+    /// A team's member.
+    pub(crate) fn member(&self, number: u32) -> Option<Agent> {
+        self.lock().members.get(&number).cloned()
+    }
+
+    pub(crate) fn set_member(&self, number: u32, agent: Agent) {
+        self.lock().members.insert(number, agent);
+    }
+
     pub(crate) fn set_session(&self, session: Session) {
         self.lock().session = Some(session);
     }
@@ -253,10 +263,12 @@ impl World {
         drop(session);
     }
 
-    /// Lets go of the agent, which holds the world in its turn.
+    /// Lets go of the agents, which hold the world in their turn.
     pub(crate) fn forget_template(&self) {
-        let template = self.lock().template.take();
-        drop(template);
+        let mut state = self.lock();
+        let agents = (state.template.take(), std::mem::take(&mut state.members));
+        drop(state);
+        drop(agents);
     }
 
     pub(crate) fn prompted(&self) {

@@ -58,10 +58,13 @@ fn between(from: Timestamp, to: Timestamp) -> u64 {
     u64::try_from(to.unix_millis() - from.unix_millis()).unwrap_or(0)
 }
 
+/// How often a reader may hold a child up before that looks at its time: once for each event that it has ready.
+const HOLDS: u64 = 32;
+
 /// For how many milliseconds readers may hold producers back.
 fn held_up(plan: &Plan) -> u64 {
     let replies = plan.prompts.iter().map(|prompt| (true, prompt.reply.pace));
     let readers = plan.readers.iter().map(|reader| (reader.lossless, reader.pace));
     let has_slow = replies.chain(readers).any(|(lossless, pace)| lossless && pace != Pace::Fast);
-    if has_slow && plan.limits.window < WINDOW { 4 * plan.limits.stall } else { 0 }
+    if has_slow && plan.limits.window < WINDOW { HOLDS * plan.limits.stall } else { 0 }
 }
