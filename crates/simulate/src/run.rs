@@ -38,6 +38,8 @@ const HANGS_AFTER: Duration = Duration::from_secs(86_400);
 pub struct Record {
     /// Every event that reached the log.
     pub log: Vec<Admitted>,
+    /// When each reached the log, in milliseconds from the start.
+    pub(crate) times: Vec<u64>,
     pub(crate) root: SessionId,
     /// What the fakes saw.
     pub(crate) seen: Seen,
@@ -117,8 +119,7 @@ pub fn run(plan: &Plan) -> Record {
         .start_paused(true)
         .build()
         .expect("a runtime can be built");
-    let log = Arc::new(RecordingLog::new(plan.retention));
-    let world = World::new(plan, Arc::clone(&log));
+    let world = runtime.block_on(async { World::new(plan, Arc::new(RecordingLog::new(plan.retention))) });
     let played = runtime.block_on(async { tokio::time::timeout(HANGS_AFTER, play(plan, &world)).await });
     world.forget_session();
     drop(runtime);
@@ -126,7 +127,7 @@ pub fn run(plan: &Plan) -> Record {
     let hangs = played.is_err();
     let mut record = played.unwrap_or_else(|_| Record::empty(plan));
     record.seen = world.take();
-    record.log = log.all();
+    (record.log, record.times) = (world.log.all(), world.log.times());
     record.hangs = hangs;
     record.polls = world.polls();
     record.panics = PANICS.take().unwrap_or_default();
@@ -138,6 +139,7 @@ impl Record {
     fn empty(_: &Plan) -> Self {
         Self {
             log: Vec::new(),
+            times: Vec::new(),
             root: SessionId::new(ROOT),
             seen: Seen::default(),
             replies: Vec::new(),
@@ -302,6 +304,7 @@ pub fn name_of(how: CancelHow) -> &'static str {
         CancelHow::Session => "Session::cancel in a poll",
         CancelHow::Close => "Session::close in a poll",
         CancelHow::Task => "Session::cancel by a task",
+        CancelHow::Now => "Session::cancel behind a reply",
         CancelHow::Child => "Session::cancel_session",
         CancelHow::Steer => "Session::steer",
     }

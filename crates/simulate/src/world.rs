@@ -159,6 +159,10 @@ impl World {
                     session.cancel();
                 });
             }
+            CancelHow::Now => {
+                self.note_cancel(None, false, 0);
+                session.cancel();
+            }
             CancelHow::Child => {
                 let Some(child) = self.some_child() else { return };
                 if session.cancel_session(&child).is_ok() {

@@ -137,7 +137,6 @@ impl Driver {
                 command = self.queue.recv() => {
                     let Some(command) = command else { break };
                     self.answer(command).await;
-                    self.core.prompts.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
                 }
             }
         }
@@ -178,6 +177,11 @@ impl Driver {
         // Models and tools are caught further in; a panic here is a fault of our own, and still no lost stream.
         let driven = AssertUnwindSafe(self.drive(run.as_mut(), &cancel)).catch_unwind().await;
         let is_cancelled = matches!(&driven, Ok(ending) if ending.outcome == Outcome::Interrupted);
+        // Whoever has read the terminal finds the next prompt to be the one that can be stopped.
+        let has_ended = matches!(&driven, Ok(ending) if ending.outcome == Outcome::Completed);
+        if has_ended {
+            self.core.forget_prompt();
+        }
         let ending = driven.unwrap_or_else(|panic| {
             let text = format!("the agent's loop panicked: {}", panic_message(&*panic));
             Ending::new(Outcome::Failed).error(ErrorInfo::new(ErrorType::INTERNAL, text))
@@ -207,6 +211,9 @@ impl Driver {
         self.close(|core, out| {
             core.with_processor(|processor| processor.close_reply(ending, &*core.stamp, out));
         });
+        if !has_ended {
+            self.core.forget_prompt();
+        }
         end.set(self.core.with_processor(|processor| processor.last_seq()));
         window.open();
     }

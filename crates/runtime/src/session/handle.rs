@@ -101,6 +101,11 @@ impl Core {
         Ok(())
     }
 
+    /// The run of the first prompt has ended: nothing is to be stopped there any more.
+    pub(super) fn forget_prompt(&self) {
+        self.prompts.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
+    }
+
     /// Why the session takes no more, or gave no more.
     pub(super) fn error(&self) -> SessionError {
         match self.ending.get() {

@@ -63,6 +63,7 @@ const TABLE: &[(&str, Find)] = &[
     ("order", requests::results_come_in_call_order),
     ("replay", replay::a_replay_admits_the_same),
     ("readers", readers::each_reads_the_log),
+    ("delays", times::nobody_is_held_up),
     ("times", times::deadlines_are_kept),
     ("left", left::nothing_is_left),
     ("seen", left::no_fake_saw_a_fault),

@@ -1,6 +1,6 @@
 //! How runs end.
 
-use anabranch_proto::{EventKind, Outcome};
+use anabranch_proto::{ErrorInfo, EventKind, Outcome};
 
 use super::{
     Story, ensure,
@@ -35,6 +35,15 @@ pub(super) fn each_run_ends_as_planned(story: &Story<'_>) -> Result<(), String> 
         if let Who::Unknown = run.who {
             return Err(format!("{} is not in the plan", run.name));
         }
+        // Whatever panics in these plans is not ours.
+        let is_ours = |error: &&ErrorInfo| {
+            error.message.contains("the agent's loop panicked")
+                || (error.message.contains("the sub-agent panicked") && !matches!(run.who, Who::Foreign(_)))
+        };
+        let taken = run.error().filter(is_ours);
+        ensure(taken.is_none(), || {
+            format!("{} is said to have failed by our own fault: {taken:?}", run.name)
+        })?;
         let allowed = allowed(story, run);
         ensure(allowed.contains(&outcome), || {
             let error = run.error().map(|error| format!(" ({})", error.message)).unwrap_or_default();

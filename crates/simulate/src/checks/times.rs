@@ -6,6 +6,7 @@ use super::{Story, ensure, pauses::paused, story::Run};
 use crate::{
     plan::{Pace, Plan, WINDOW},
     run::MODEL_CALL,
+    stamp::START,
 };
 
 /// How much later than its deadline a run may end although nobody holds it up: clocks tick in milliseconds.
@@ -41,6 +42,23 @@ pub(super) fn deadlines_are_kept(story: &Story<'_>) -> Result<(), String> {
             let took = asked.map(|asked| between(asked.event.created_at, end.event.created_at));
             ensure(took.is_some_and(|took| (MODEL_CALL..=MODEL_CALL + slack).contains(&took)), || {
                 format!("the model of {} was given {took:?} ms, not {MODEL_CALL}", run.name)
+            })?;
+        }
+    }
+    Ok(())
+}
+
+/// Where no reader may hold anybody up, each event reaches the log when it happens.
+pub(super) fn nobody_is_held_up(story: &Story<'_>) -> Result<(), String> {
+    if held_up(story.plan) > 0 {
+        return Ok(());
+    }
+    for (admitted, appended) in story.record.log.iter().zip(&story.record.times) {
+        // Foreign events bring their own times, all the same.
+        let happened = u64::try_from(admitted.event.created_at.unix_millis() - START * 1_000).unwrap_or(0);
+        if happened > 0 {
+            ensure(*appended <= happened + TICK, || {
+                format!("{} happened at {happened} ms and was logged at {appended}", admitted.seq)
             })?;
         }
     }

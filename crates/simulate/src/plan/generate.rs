@@ -21,7 +21,10 @@ pub(crate) const WINDOW: usize = 16 << 20;
 /// The plan of a seed. The same for the same seed, for as long as the tables stay what they are.
 #[must_use]
 pub fn generate(seed: u64) -> Plan {
-    let mut generator = Generator { random: Random::new(seed), agents: 0, calls: 0, budget: 0 };
+    let theme = *[Theme::Mixed, Theme::Mixed, Theme::Mixed, Theme::Background]
+        .get(usize::try_from(seed % 4).unwrap_or(0))
+        .unwrap_or(&Theme::Mixed);
+    let mut generator = Generator { random: Random::new(seed), theme, agents: 0, calls: 0, budget: 0 };
     let limits = generator.limits();
     let count = *generator.random.weighted(&[(70, 1), (20, 2), (10, 3)]).unwrap_or(&1);
     let prompts = (0..count).map(|_| generator.prompt()).collect();
@@ -35,8 +38,17 @@ pub fn generate(seed: u64) -> Plan {
     Plan { limits, retention, prompts, readers, cancels, patience: PATIENCE, linger, ending }
 }
 
+/// What comes up more often in some seeds, so that it meets itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Theme {
+    Mixed,
+    /// Children in the background and on their own tasks, and models that fail.
+    Background,
+}
+
 struct Generator {
     random: Random,
+    theme: Theme,
     agents: u32,
     calls: u32,
     /// How many agents may still be added below the prompt under way.
@@ -128,7 +140,9 @@ impl Generator {
         if says_nothing && self.random.percent(90) {
             parts.push(Part::Text(2));
         }
-        TurnPlan { parts, end: self.pick(TurnEnd::TABLE, TurnEnd::Done) }
+        let fails = self.theme == Theme::Background && self.random.percent(15);
+        let end = if fails { TurnEnd::Error } else { self.pick(TurnEnd::TABLE, TurnEnd::Done) };
+        TurnPlan { parts, end }
     }
 
     /// Perhaps something that a model says.
@@ -160,7 +174,8 @@ impl Generator {
             let child = Child::Team(self.team(depth + 2));
             return SpawnPlan { by_tool: false, timeout, way, fork: false, child };
         }
-        let way = match self.pick(Way::TABLE, Way::InTask) {
+        let table = if self.theme == Theme::Background { Way::BACKGROUND } else { Way::TABLE };
+        let way = match self.pick(table, Way::InTask) {
             // The tool knows two ways.
             Way::OwnTask if by_tool => Way::InTask,
             Way::Kept if by_tool => Way::Background,
@@ -261,6 +276,7 @@ fn reply(random: &mut Random) -> ReplyPlan {
         0..15 => Fate::Reads,
         15..17 => Fate::Cancels(at),
         17 => Fate::LeavesAndCancels(at),
+        18 => Fate::CancelsNext,
         _ => Fate::Leaves(at),
     };
     ReplyPlan { pace: pace(random), fate }

@@ -123,6 +123,8 @@ pub enum Fate {
     Leaves(u64),
     /// Drops the reply after so many events, which cancels it.
     LeavesAndCancels(u64),
+    /// Reads to the end, and then at once cancels what the session does next.
+    CancelsNext,
 }
 
 /// A reader that subscribes.
@@ -167,6 +169,8 @@ pub enum CancelHow {
     Close,
     /// `Session::cancel`, by a task of its own, so between the driver's turns.
     Task,
+    /// `Session::cancel`, outside of all polls of fakes; no row of a plan.
+    Now,
     /// `Session::cancel_session`, of a child.
     Child,
     /// `Session::steer`, which stops nothing: something is said to a child, or to the root.

@@ -42,6 +42,10 @@ impl Way {
     pub(crate) const TABLE: &[(u64, Self)] =
         &[(70, Self::InTask), (14, Self::OwnTask), (12, Self::Background), (4, Self::Kept)];
 
+    /// Each way where many are in the background.
+    pub(crate) const BACKGROUND: &[(u64, Self)] =
+        &[(30, Self::InTask), (25, Self::OwnTask), (35, Self::Background), (10, Self::Kept)];
+
     /// Whether nobody waits for it.
     #[must_use]
     pub fn is_background(self) -> bool {

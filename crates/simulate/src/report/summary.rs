@@ -57,6 +57,7 @@ impl Summary {
             let name = match prompt.reply.fate {
                 Fate::Cancels(_) => "Reply::cancel",
                 Fate::LeavesAndCancels(_) => "a reply dropped",
+                Fate::CancelsNext => "Session::cancel behind a reply",
                 Fate::Reads | Fate::Leaves(_) => continue,
             };
             *self.cancels.entry(name).or_default() += 1;
