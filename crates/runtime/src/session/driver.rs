@@ -304,7 +304,7 @@ impl Driver {
             }
         }
         if let Some(end) = end {
-            if let Some((child, control)) = self.core.tasks.child(task) {
+            if let Some((child, _, control)) = self.core.tasks.child(task) {
                 // Nothing is open where the child has said how it ended.
                 let outcome = if end.state == ToolResultState::Interrupted {
                     Outcome::Interrupted
@@ -320,10 +320,12 @@ impl Driver {
 
     /// Whether the run of a task's child has its terminal in the session's stream.
     fn has_ended(&self, task: usize) -> bool {
-        let Some((child, _)) = self.core.tasks.child(task) else { return true };
+        let Some((child, run, _)) = self.core.tasks.child(task) else { return true };
         self.core.with_processor(|processor| {
             let record = processor.tree().get(&child);
-            record.is_some_and(|record| matches!(record.status, Status::Ended(_)))
+            record.is_some_and(|record| {
+                record.runs > run || (record.runs == run && matches!(record.status, Status::Ended(_)))
+            })
         })
     }
 

@@ -52,6 +52,12 @@ impl Session {
         child: &SessionId,
         prompt: impl Into<Prompt>,
     ) -> Result<ManualChild, SpawnError> {
+        // Whoever waited for its result hears of it a moment before the session does.
+        let tasks = &self.core.tasks;
+        let has_ended = self.core.runs.get(child).is_none();
+        if let Some(task) = tasks.open_task_of(child).filter(|_| has_ended) {
+            tasks.has_ended(task).await;
+        }
         let (spawn, agent) = Spawn::again_under(&self.host(), None, child, prompt.into())?;
         self.start(spawn, &agent).await
     }

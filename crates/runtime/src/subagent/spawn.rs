@@ -23,7 +23,7 @@ use super::{
 use crate::{
     Agent, Prompt, SpawnError,
     limits::Slot,
-    run::{AgentRun, Fork, Host, Keep, Memory, RunControl, RunIdentity, RunResult},
+    run::{AgentRun, Fork, Host, Keep, Memory, RunControl, RunIdentity, RunResult, Shared},
     task::{Kind, NewTask, OnCancel},
     timeout::checked,
 };
@@ -149,7 +149,12 @@ impl Spawn {
         session: &SessionId,
         prompt: Prompt,
     ) -> Result<(Self, Agent), SpawnError> {
-        let memories = &host.identity.shared.memories;
+        let Shared { memories, tasks, .. } = &*host.identity.shared;
+        if tasks.open_task_of(session).is_some() {
+            return Err(SpawnError::Argument(format!(
+                "the session `{session}` has not ended, so it cannot go on"
+            )));
+        }
         let memory = memories.take(session).ok_or_else(|| {
             SpawnError::Argument(format!("nothing is kept of the session `{session}`, so it cannot go on"))
         })?;
@@ -319,6 +324,7 @@ impl Spawn {
             again,
             kind,
             session: scope.child_session_id.clone(),
+            run: scope.run,
             parent: scope.parent_session_id.clone(),
             name: Arc::clone(&self.source_name),
             description: self.described(None),

@@ -75,6 +75,8 @@ pub(crate) struct NewTask {
     pub(crate) again: Option<usize>,
     pub(crate) kind: Kind,
     pub(crate) session: SessionId,
+    /// Which run of the session.
+    pub(crate) run: u32,
     pub(crate) parent: SessionId,
     pub(crate) name: Arc<str>,
     pub(crate) description: String,
@@ -90,6 +92,7 @@ pub(super) struct Task {
     pub(super) id: Arc<str>,
     pub(super) kind: Kind,
     pub(super) session: SessionId,
+    pub(super) run: u32,
     pub(super) parent: SessionId,
     pub(super) name: Arc<str>,
     pub(super) description: String,

@@ -1,7 +1,7 @@
 //! All tasks of a root session.
 
 use std::{
-    collections::HashMap,
+    collections::{BTreeSet, HashMap},
     fmt,
     future::Future,
     panic::AssertUnwindSafe,
@@ -32,6 +32,8 @@ struct State {
     tasks: Vec<Task>,
     by_session: HashMap<SessionId, usize>,
     by_parent: HashMap<SessionId, Vec<usize>>,
+    /// Those whose announcement has not entered the session's stream.
+    coming: BTreeSet<usize>,
     /// How many tasks have had a name that models use.
     named: u64,
     ended: u64,
@@ -57,7 +59,7 @@ impl Tasks {
     /// Makes a task known, before its child is announced. Gives its number and its name.
     pub(crate) fn make(&self, new: NewTask) -> (usize, Arc<str>) {
         let mut state = self.lock();
-        let NewTask { again, kind, session, parent, name, description, control, within, call } = new;
+        let NewTask { again, kind, session, run, parent, name, description, control, within, call } = new;
         let known = again.and_then(|number| Some((number, Arc::clone(&state.tasks.get(number)?.id))));
         let (number, id) = known.clone().unwrap_or_else(|| {
             // Short, for models copy it; a name of code's is nobody's to use.
@@ -67,6 +69,7 @@ impl Tasks {
             (state.tasks.len(), id)
         });
         state.by_session.insert(session.clone(), number);
+        state.coming.insert(number);
         if known.is_none() {
             state.by_parent.entry(parent.clone()).or_default().push(number);
         }
@@ -74,6 +77,7 @@ impl Tasks {
             id: Arc::clone(&id),
             kind,
             session,
+            run,
             parent,
             name,
             description,
@@ -105,6 +109,7 @@ impl Tasks {
     pub(crate) fn announced(self: &Arc<Self>, child: &SessionId, is_admitted: bool, is_waited_for: bool) {
         let mut state = self.lock();
         let Some(&number) = state.by_session.get(child) else { return };
+        state.coming.remove(&number);
         let Some(task) = state.tasks.get_mut(number) else { return };
         if !matches!(task.progress, Progress::Ready(_)) {
             return;
@@ -122,11 +127,11 @@ impl Tasks {
         task.progress = Progress::Running(tracker.spawn(pump).abort_handle());
     }
 
-    /// The child of a task, and what can be done to it.
-    pub(crate) fn child(&self, number: usize) -> Option<(SessionId, Arc<RunControl>)> {
+    /// The child of a task, which run of it the task is, and what can be done to it.
+    pub(crate) fn child(&self, number: usize) -> Option<(SessionId, u32, Arc<RunControl>)> {
         let state = self.lock();
         let task = state.tasks.get(number)?;
-        Some((task.session.clone(), Arc::clone(&task.control)))
+        Some((task.session.clone(), task.run, Arc::clone(&task.control)))
     }
 
     /// Takes note of what a task came to. The first end of a run counts.
@@ -188,17 +193,8 @@ impl Tasks {
     /// The result of a session's call has entered the session's stream: what the call was to announce before was lost on
     /// the way, and does not begin.
     pub(crate) fn called(&self, parent: &SessionId, call: &ToolCallId) {
-        let mut dropped = Vec::new();
         let mut state = self.lock();
-        let State { tasks, by_parent, .. } = &mut *state;
-        for number in by_parent.get(parent).into_iter().flatten() {
-            if let Some(task) = tasks.get_mut(*number)
-                && task.is_unannounced()
-                && task.call.as_ref() == Some(call)
-            {
-                dropped.push(std::mem::replace(&mut task.progress, Progress::Discarded));
-            }
-        }
+        let dropped = state.discard(|task| task.parent == *parent && task.call.as_ref() == Some(call));
         drop(state);
         if !dropped.is_empty() {
             self.ended.send_modify(|ended| *ended += 1);
@@ -236,6 +232,13 @@ impl Tasks {
                 return;
             }
         }
+    }
+
+    /// The task of a child that has not ended, as far as the session's stream has it.
+    pub(crate) fn open_task_of(&self, child: &SessionId) -> Option<usize> {
+        let state = self.lock();
+        let number = *state.by_session.get(child)?;
+        state.tasks.get(number).filter(|task| task.is_open()).map(|_| number)
     }
 
     /// The number of a session's task by its name, and how it is.
@@ -295,8 +298,8 @@ impl Tasks {
     /// Drops a task that was not announced.
     pub(crate) fn discard(&self, number: usize) {
         let mut state = self.lock();
-        let task = state.tasks.get_mut(number).filter(|task| task.is_unannounced());
-        let dropped = task.map(|task| std::mem::replace(&mut task.progress, Progress::Discarded));
+        let session = state.tasks.get(number).map(|task| task.session.clone());
+        let dropped = state.discard(|task| Some(&task.session) == session.as_ref());
         drop(state);
         // Outside the lock: what is dropped is an agent's run.
         drop(dropped);
@@ -304,13 +307,8 @@ impl Tasks {
 
     /// Drops the tasks that were to be announced by a run which has ended: nobody will hear of them.
     pub(crate) fn discard_unannounced(&self, within: &Arc<RunControl>) {
-        let mut dropped = Vec::new();
         let mut state = self.lock();
-        for task in &mut state.tasks {
-            if task.is_unannounced() && Arc::ptr_eq(task.within.uppermost(), within.uppermost()) {
-                dropped.push(std::mem::replace(&mut task.progress, Progress::Discarded));
-            }
-        }
+        let dropped = state.discard(|task| Arc::ptr_eq(task.within.uppermost(), within.uppermost()));
         drop(state);
         // Outside the lock: what is dropped is an agent's run.
         drop(dropped);
@@ -325,6 +323,18 @@ impl State {
     /// The tasks of a session.
     fn of(&self, parent: &SessionId) -> impl Iterator<Item = &Task> {
         self.by_parent.get(parent).into_iter().flatten().filter_map(|number| self.tasks.get(*number))
+    }
+
+    /// Takes out those that were not announced and are chosen; what is given back is to be dropped outside the lock.
+    fn discard(&mut self, which: impl Fn(&Task) -> bool) -> Vec<Progress> {
+        let mut dropped = Vec::new();
+        let tasks = &mut self.tasks;
+        self.coming.retain(|number| {
+            let Some(task) = tasks.get_mut(*number).filter(|task| which(task)) else { return true };
+            dropped.push(std::mem::replace(&mut task.progress, Progress::Discarded));
+            false
+        });
+        dropped
     }
 
     fn stop(&self, numbers: impl Iterator<Item = usize>, which: impl Fn(&Task) -> bool) -> Stopped {
