@@ -1,6 +1,9 @@
 //! What a run knows of the session around it.
 
-use std::{fmt, sync::Arc};
+use std::{
+    fmt,
+    sync::{Arc, atomic::AtomicUsize},
+};
 
 use anabranch_pipeline::Counters;
 use anabranch_proto::{MessageId, Metadata, Scope, SessionId, Stamp};
@@ -46,6 +49,8 @@ pub(crate) struct Shared {
     pub(crate) questions: Arc<Questions>,
     pub(crate) tasks: Arc<Tasks>,
     pub(crate) memories: Memories,
+    /// How many blocking functions run whose calls were stopped.
+    pub(crate) detached: Arc<AtomicUsize>,
 }
 
 /// A run as its tools see it: the means to spawn a child of it.

@@ -3,7 +3,7 @@
 use std::{
     collections::VecDeque,
     fmt,
-    sync::{Arc, Mutex, OnceLock, PoisonError},
+    sync::{Arc, Mutex, OnceLock, PoisonError, atomic::Ordering},
 };
 
 use anabranch_adapters::{Adapter, Encode};
@@ -291,6 +291,12 @@ impl Session {
         self.core.slots.running()
     }
 
+    /// How many blocking functions ([`BlockingTool`](crate::BlockingTool)) run whose calls were stopped.
+    #[must_use]
+    pub fn detached(&self) -> usize {
+        self.identity.shared.detached.load(Ordering::Acquire)
+    }
+
     /// Ends the session in order: what runs is stopped and closed, prompts that wait are not answered.
     ///
     /// # Cancel safety
@@ -389,6 +395,7 @@ impl SessionBuilder {
             questions: Arc::clone(&core.questions),
             tasks: Arc::clone(&core.tasks),
             memories: Memories::default(),
+            detached: Arc::default(),
         };
         let identity = RunIdentity {
             session_id: core.id.clone(),

@@ -1,6 +1,7 @@
 //! The runtime's public behaviour, one module a concern.
 
 mod background;
+mod blocking;
 mod cancel;
 mod conversation;
 mod failure;
