@@ -10,7 +10,7 @@ use tokio::{sync::watch, task::JoinHandle};
 use crate::{
     fakes::number,
     plan::{Ask, Work},
-    world::World,
+    world::{ROOT, World},
 };
 
 /// How long a question waits for its answer, in milliseconds.
@@ -18,6 +18,7 @@ pub(crate) const REQUEST: u64 = 3_000;
 
 /// Reads the log, and answers each question after a while.
 pub(crate) fn person(world: Arc<World>, mut is_over: watch::Receiver<bool>) -> JoinHandle<()> {
+    let root = SessionId::new(ROOT);
     tokio::spawn(async move {
         let mut appended = world.log.appended();
         let mut read = 0;
@@ -25,7 +26,7 @@ pub(crate) fn person(world: Arc<World>, mut is_over: watch::Receiver<bool>) -> J
             let all = world.log.all();
             for admitted in all.get(read..).unwrap_or_default() {
                 for (call, is_external) in questions(admitted) {
-                    let session = admitted.event.scope.session(&world.root()).clone();
+                    let session = admitted.event.scope.session(&root).clone();
                     tokio::spawn(answer(Arc::clone(&world), session, call.clone(), is_external));
                 }
             }

@@ -17,10 +17,10 @@ use crate::{
     fakes::{FakeModel, FakeTool, Meddler, OUTPUT, agent_name, number, typed},
     log::RecordingLog,
     person::{REQUEST, person},
-    plan::{Ask, CancelHow, PANIC, Plan, SessionEnding},
+    plan::{self, Ask, CallPlan, CancelHow, PANIC, Plan, SessionEnding},
     read::{self, ReadRecord},
     stamp::VirtualStamp,
-    world::{Seen, World},
+    world::{ROOT, Seen, World},
 };
 
 /// How long a model call may take, in milliseconds: more than any pause, less than a session's patience.
@@ -138,7 +138,7 @@ impl Record {
     fn empty(_: &Plan) -> Self {
         Self {
             log: Vec::new(),
-            root: SessionId::new("ses_root"),
+            root: SessionId::new(ROOT),
             seen: Seen::default(),
             replies: Vec::new(),
             readers: Vec::new(),
@@ -166,14 +166,14 @@ fn limits(plan: &Plan) -> Limits {
 }
 
 /// The root, and the template of every child: they differ by what they are asked.
-fn agent(plan: &Plan, world: &Arc<World>) -> Agent {
+fn agent(plan: &Plan, world: &Arc<World>, name: String, member: Option<u32>) -> Agent {
     let weak = Arc::downgrade(world);
-    let nobody = Agent::builder("nobody", FakeModel(Arc::clone(world))).build();
+    let nobody = Agent::builder("nobody", FakeModel { world: Arc::clone(world), member }).build();
     let spawn = SpawnSubagent::choosing(move |_| {
         weak.upgrade().and_then(|world| world.template()).unwrap_or_else(|| nobody.clone())
     })
     .named_by(|arguments| Some(arguments.task.clone()));
-    Agent::builder("root", FakeModel(Arc::clone(world)))
+    Agent::builder(name, FakeModel { world: Arc::clone(world), member })
         .tool(FakeTool::act(world))
         .tool(FakeTool::alone(world))
         .tool(typed(world))
@@ -207,8 +207,11 @@ fn permissions(world: &Arc<World>) -> Permissions {
 
 async fn play(plan: &Plan, world: &Arc<World>) -> Record {
     let mut record = Record::empty(plan);
-    let agent = agent(plan, world);
+    let agent = self::agent(plan, world, "root".to_owned(), None);
     world.set_template(agent.clone());
+    for number in plan::calls(plan).flat_map(CallPlan::members) {
+        world.set_member(number, self::agent(plan, world, agent_name(number), Some(number)));
+    }
     let builder = agent.session_builder().id(record.root.clone()).stamp(Arc::new(VirtualStamp::new()));
     let log: Arc<RecordingLog> = Arc::clone(&world.log);
     let Ok(session) = builder.log(log).start() else { return record };

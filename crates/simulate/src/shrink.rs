@@ -181,6 +181,13 @@ impl Editor {
                         self.agent(agent);
                     }
                     Child::Foreign(foreign) => self.foreign(foreign),
+                    Child::Team(team) => {
+                        self.remove(&mut team.members, 0);
+                        self.simplify(&mut team.parallel, true);
+                        for member in &mut team.members {
+                            self.agent(member);
+                        }
+                    }
                 }
             }
         }

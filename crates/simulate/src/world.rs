@@ -24,6 +24,9 @@ const POLLS: u64 = 2_000_000;
 /// processor makes because of them.
 const NOTICED_WITHIN: u64 = 256;
 
+/// The root's session.
+pub(crate) const ROOT: &str = "ses_root";
+
 /// What all fakes of a run share.
 #[derive(Debug)]
 pub(crate) struct World {
@@ -44,6 +47,7 @@ pub(crate) struct World {
 struct State {
     session: Option<Session>,
     template: Option<Agent>,
+    members: HashMap<u32, Agent>,
     /// How many prompts the session has taken.
     prompts: usize,
     scopes: Vec<Arc<ChildScope>>,
@@ -228,11 +232,6 @@ impl World {
         poll()
     }
 
-    /// The root's session.
-    pub(crate) fn root(&self) -> SessionId {
-        SessionId::new("ses_root")
-    }
-
     pub(crate) fn session(&self) -> Option<Session> {
         self.lock().session.clone()
     }
@@ -245,6 +244,15 @@ impl World {
         self.lock().template = Some(template);
     }
 
+    /// A team's member.
+    pub(crate) fn member(&self, number: u32) -> Option<Agent> {
+        self.lock().members.get(&number).cloned()
+    }
+
+    pub(crate) fn set_member(&self, number: u32, agent: Agent) {
+        self.lock().members.insert(number, agent);
+    }
+
     pub(crate) fn set_session(&self, session: Session) {
         self.lock().session = Some(session);
     }
@@ -255,10 +263,12 @@ impl World {
         drop(session);
     }
 
-    /// Lets go of the agent, which holds the world in its turn.
+    /// Lets go of the agents, which hold the world in their turn.
     pub(crate) fn forget_template(&self) {
-        let template = self.lock().template.take();
-        drop(template);
+        let mut state = self.lock();
+        let agents = (state.template.take(), std::mem::take(&mut state.members));
+        drop(state);
+        drop(agents);
     }
 
     pub(crate) fn prompted(&self) {

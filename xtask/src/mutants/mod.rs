@@ -69,9 +69,9 @@ fn find(copy: &Copy, target: &Path, seeds: u32) -> Result<Fate, Error> {
     build.args(["-p", "anabranch-simulate", "--target-dir"]).arg(target).stderr(Stdio::piped());
     // One fault after another is built: that has to be fast, and the program need not be.
     build.env("CARGO_PROFILE_SIMULATE_OPT_LEVEL", "1").env("CARGO_PROFILE_SIMULATE_INCREMENTAL", "true");
-    let built = build.output().map_err(|source| Error::Start { command: process::shown(&build), source })?;
-    if !built.status.success() {
-        let log = String::from_utf8_lossy(&built.stderr);
+    let output = build.output().map_err(|source| Error::Start { command: process::shown(&build), source })?;
+    if !output.status.success() {
+        let log = String::from_utf8_lossy(&output.stderr);
         let error = log.lines().find(|line| line.starts_with("error")).unwrap_or("it does not compile");
         return Ok(Fate::Unfit(error.to_owned()));
     }

@@ -14,10 +14,9 @@ use crate::plan::{self, Behaviour, CallPlan, Meddling, Way, Work};
 pub(super) fn limits_are_kept(story: &Story<'_>) -> Result<(), String> {
     let limits = story.plan.limits;
     // What a foreign stream spawns takes no place of ours.
-    let spawned = story
-        .runs
-        .iter()
-        .filter(|run| matches!(run.who, Who::Agent(_) | Who::Foreign(_)) && run.prompt.is_none());
+    let spawned = story.runs.iter().filter(|run| {
+        matches!(run.who, Who::Agent(_) | Who::Foreign(_) | Who::Team(_)) && run.prompt.is_none()
+    });
     let sessions: HashSet<_> = spawned.map(|run| run.session).collect();
     ensure(sessions.len() <= limits.spawned, || {
         format!("{} children were spawned, and {} may be", sessions.len(), limits.spawned)

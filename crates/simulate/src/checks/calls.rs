@@ -24,7 +24,14 @@ pub(super) fn each_call_has_its_result(story: &Story<'_>) -> Result<(), String> 
                 matches!(&admitted.event.kind, EventKind::ToolResultEnd(end) if end.tool_call_id == *call.id)
             });
             let count = results.count();
-            ensure(count == 1, || format!("{} of {} has {count} results", call.id, run.name))?;
+            // What somebody else gave is a result too, where the call was stopped just then.
+            let is_given = run.events.iter().any(|admitted| {
+                matches!(&admitted.event.kind, EventKind::ExternalExecutionResult(given)
+                    if given.execution_results.iter().any(|result| result.id == *call.id))
+            });
+            ensure(count == 1 || (count == 0 && is_given), || {
+                format!("{} of {} has {count} results", call.id, run.name)
+            })?;
         }
     }
     Ok(())
@@ -78,11 +85,8 @@ fn expected(story: &Story<'_>, run: &Run<'_>, call: &Call<'_>, plan: &CallPlan) 
             Some(if answered.is_some() { ToolResultState::Success } else { ToolResultState::Error })
         }
         Work::Refused(_) => Some(ToolResultState::Error),
-        Work::Spawn(spawn) if spawn.way.is_background() => match call.child {
-            Some(_) => Some(ToolResultState::Success),
-            // Refused, or its announcement was lost on the way.
-            None => None,
-        },
+        // Without a child it was refused, or its announcement was lost on the way.
+        Work::Spawn(spawn) if spawn.way.is_background() => call.child.map(|_| ToolResultState::Success),
         Work::Spawn(_) => match call.child.and_then(|child| story.runs.get(child)) {
             None => (call.is_natural || run.outcome() == Some(Outcome::Completed))
                 .then_some(ToolResultState::Error),
@@ -153,7 +157,7 @@ fn check_refusal(story: &Story<'_>, run: &Run<'_>, text: &str) -> Result<(), Str
         limits.spawned < 10_000
     } else if text.contains("the session is being stopped") {
         // What stops in the middle of the driver's turn may be noticed when the run has ended.
-        !story.record.seen.cancels.is_empty()
+        !story.record.seen.cancels.is_empty() || !story.record.seen.stopped.is_empty()
     } else {
         false
     };

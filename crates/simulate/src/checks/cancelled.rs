@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use anabranch_proto::{EventKind, Outcome};
+use anabranch_proto::{EventKind, Outcome, Scope};
 
 use super::{Story, ensure, story::Run};
 use crate::world::Cancel;
@@ -44,10 +44,14 @@ fn check_run(story: &Story<'_>, cancel: &Cancel, root: &Run<'_>) -> Result<(), S
         if in_background.contains(admitted.event.scope.session(&story.record.root)) {
             continue;
         }
+        let is_roots = admitted.event.scope == Scope::Root;
         let what = if let EventKind::StreamComplete(complete) = &admitted.event.kind {
             (complete.outcome != Outcome::Interrupted).then_some("a run")
-        } else if let EventKind::ModelCallStart(_) | EventKind::SpawnSessionStart(_) = &admitted.event.kind {
-            Some("something new")
+        } else if let EventKind::SpawnSessionStart(_) = &admitted.event.kind {
+            Some("a child")
+        } else if let EventKind::ModelCallStart(_) = &admitted.event.kind {
+            // What the root has said and nobody has read yet stands.
+            (!is_roots).then_some("a model call")
         } else {
             None
         };

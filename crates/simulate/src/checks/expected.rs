@@ -3,7 +3,13 @@
 use anabranch_proto::Outcome;
 
 use super::story::{Call, Run, Story, Who};
-use crate::plan::{CallPlan, Child, ForeignEnd, ForeignPlan, Meddling, Part, SpawnPlan, TurnEnd, Work};
+use crate::{
+    fakes::agent_name,
+    plan::{
+        AgentPlan, CallPlan, Child, ForeignEnd, ForeignPlan, Meddling, Part, SpawnPlan, TeamPlan, TurnEnd,
+        Work,
+    },
+};
 
 /// How a run ends by itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,8 +59,34 @@ pub(super) fn natural(story: &Story<'_>, run: &Run<'_>) -> Natural {
             Natural::As(if has_turns { Outcome::Completed } else { Outcome::ExceedMaxIters })
         }
         Who::Foreign(foreign) => foreign_end(foreign),
+        Who::Team(team) => team_end(story, run, team),
         Who::Nested | Who::Unknown => Natural::Never,
     }
+}
+
+/// How a team ends, given how its members did.
+fn team_end(story: &Story<'_>, run: &Run<'_>, team: &TeamPlan) -> Natural {
+    let mut outcome = Outcome::Completed;
+    for member in &team.members {
+        let name = agent_name(member.number);
+        let member = story.runs.iter().find(|other| other.name == name && other.team.is_some());
+        // It may have been refused, or the team stopped before its turn.
+        let Some(member) = member else { return Natural::Open };
+        if story.record.seen.stopped.contains(member.session) || loses_terminal(story, run) {
+            return Natural::Open;
+        }
+        match natural(story, member) {
+            Natural::As(Outcome::Completed) => {}
+            Natural::As(_) => {
+                outcome = Outcome::Failed;
+                if !team.parallel {
+                    break;
+                }
+            }
+            other @ (Natural::Never | Natural::Open) => return other,
+        }
+    }
+    Natural::As(outcome)
 }
 
 fn foreign_end(foreign: &ForeignPlan) -> Natural {
@@ -84,7 +116,7 @@ fn ends(story: &Story<'_>, plan: &CallPlan, call: Option<&Call<'_>>) -> Ends {
     let by_plan = || if call_ends(plan, story.plan.limits.iterations) { Ends::Surely } else { Ends::Never };
     match (&plan.work, child) {
         (Work::Spawn(spawn), Some(child)) if !spawn.way.is_background() => match natural(story, child) {
-            _ if spawn.timeout.is_some() => Ends::Surely,
+            _ if spawn.timeout.is_some() || story.record.seen.stopped.contains(child.session) => Ends::Surely,
             Natural::As(_) => Ends::Surely,
             Natural::Open => Ends::Perhaps,
             Natural::Never => Ends::Never,
@@ -102,22 +134,25 @@ fn spawn_ends(spawn: &SpawnPlan, iterations: u32) -> bool {
     }
     match &spawn.child {
         Child::Foreign(foreign) => foreign_end(foreign) != Natural::Never,
-        Child::Agent(agent) => {
-            for turn in agent.turns.iter().take(usize::try_from(iterations).unwrap_or(usize::MAX)) {
-                if turn.end != TurnEnd::Done {
-                    return true;
-                }
-                let calls = turn.parts.iter().filter_map(Part::call);
-                if !calls.clone().all(|call| call_ends(call, iterations)) {
-                    return false;
-                }
-                if calls.count() == 0 {
-                    return true;
-                }
-            }
-            true
+        Child::Team(team) => team.members.iter().all(|member| agent_ends(member, iterations)),
+        Child::Agent(agent) => agent_ends(agent, iterations),
+    }
+}
+
+fn agent_ends(agent: &AgentPlan, iterations: u32) -> bool {
+    for turn in agent.turns.iter().take(usize::try_from(iterations).unwrap_or(usize::MAX)) {
+        if turn.end != TurnEnd::Done {
+            return true;
+        }
+        let calls = turn.parts.iter().filter_map(Part::call);
+        if !calls.clone().all(|call| call_ends(call, iterations)) {
+            return false;
+        }
+        if calls.count() == 0 {
+            return true;
         }
     }
+    true
 }
 
 fn call_ends(call: &CallPlan, iterations: u32) -> bool {

@@ -7,6 +7,7 @@ mod expected;
 mod grammar;
 mod left;
 mod outcomes;
+mod pauses;
 mod readers;
 mod replay;
 mod requests;
@@ -54,6 +55,7 @@ const TABLE: &[(&str, Find)] = &[
     ("calls", calls::each_call_has_its_result),
     ("results", calls::each_result_is_as_planned),
     ("leave", calls::what_may_not_run_does_not),
+    ("hints", requests::hints_come_once),
     ("steering", requests::what_is_said_is_read),
     ("limits", bounds::limits_are_kept),
     ("alone", bounds::exclusive_calls_run_alone),

@@ -82,6 +82,11 @@ fn allowed(story: &Story<'_>, run: &Run<'_>) -> Vec<Outcome> {
             Some(_) | None => allowed.extend([Interrupted, Failed]),
         }
     }
+    let team = run.team.and_then(|team| story.runs.get(team));
+    if team.is_some_and(|team| team.outcome() != Some(Completed)) {
+        // Stopped with its team.
+        allowed.extend([Interrupted, Failed]);
+    }
     if run.spawn.is_some_and(|spawn| spawn.timeout.is_some()) {
         allowed.push(TimedOut);
     }

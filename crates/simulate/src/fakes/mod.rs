@@ -22,5 +22,10 @@ pub(crate) fn foreign_name(number: u32) -> String {
     format!("f{number}")
 }
 
+/// What a team is called.
+pub(crate) fn team_name(number: u32) -> String {
+    format!("t{number}")
+}
+
 /// The key of the metadata of what nobody may see.
 pub(crate) const FORGED: &str = "forged";

@@ -16,8 +16,12 @@ use crate::{
     world::{Request, World},
 };
 
-/// The model of every agent: it knows by the prompt whose it is, and answers as the plan says.
-pub(crate) struct FakeModel(pub(crate) Arc<World>);
+/// The model of every agent: it knows by the prompt whose it is, unless it is told, and answers as the plan says.
+pub(crate) struct FakeModel {
+    pub(crate) world: Arc<World>,
+    /// Whose it is, where it is a team's member's.
+    pub(crate) member: Option<u32>,
+}
 
 /// What a model says that fails.
 pub(crate) const MODEL_ERROR: &str = "planned error";
@@ -33,8 +37,9 @@ impl Model for FakeModel {
     }
 
     fn stream(&self, request: ModelRequest) -> ModelStream {
-        let Self(world) = self;
-        let number = request.prompt_text().trim_start_matches('a').parse().unwrap_or(0);
+        let Self { world, member } = self;
+        let number =
+            member.unwrap_or_else(|| request.prompt_text().trim_start_matches('a').parse().unwrap_or(0));
         let turn = request.turn;
         world.asked(Request { agent: number, turn, messages: request.messages });
         let Some(agent) = world.agent(number) else {
@@ -131,7 +136,7 @@ fn arguments(plan: &CallPlan) -> String {
                 }
                 value
             }
-            Child::Agent(_) | Child::Foreign(_) => json!({ "call": number }),
+            Child::Agent(_) | Child::Foreign(_) | Child::Team(_) => json!({ "call": number }),
         },
     };
     value.to_string()

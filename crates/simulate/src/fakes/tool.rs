@@ -13,7 +13,7 @@ use anabranch_proto::{
     DataBlock, DataSource, Event, EventKind, Json, Metadata, Outcome, Scope, ToolChunk, ToolResultState,
     event::{Custom, StreamComplete, TextBlockDelta},
 };
-use anabranch_runtime::{Fork, OnCancel, Spawn, SpawnError};
+use anabranch_runtime::{Fork, OnCancel, Spawn, SpawnError, Team};
 use futures::StreamExt as _;
 
 use super::{
@@ -69,6 +69,14 @@ impl FakeTool {
                     Way::Background => spawn.background(&template, OnCancel::Stop),
                     Way::Kept => spawn.background(&template, OnCancel::Keep),
                 })
+            }
+            Child::Team(team) => {
+                let name = super::team_name(team.number);
+                let spawn = timed(Spawn::new(context, name.clone(), name.clone())?)?;
+                let begin = if team.parallel { Team::parallel(name) } else { Team::sequential(name) };
+                let members = team.members.iter().filter_map(|member| self.world.member(member.number));
+                let team = members.fold(begin, Team::member);
+                Ok(if plan.way == Way::OwnTask { spawn.on_own_task() } else { spawn }.team(&team))
             }
             Child::Foreign(plan) => {
                 let spawn = timed(Spawn::new(context, super::foreign_name(plan.number), "Do it.")?)?;

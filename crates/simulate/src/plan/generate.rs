@@ -5,7 +5,7 @@ use anabranch_proto::Outcome;
 use super::{
     AgentPlan, Ask, Behaviour, CallPlan, CancelHow, CancelPlan, Child, Fate, ForeignEnd, ForeignPlan,
     LimitsPlan, Meddling, Pace, Part, Plan, PromptPlan, ReaderPlan, Refusal, ReplyPlan, SessionEnding,
-    SpawnPlan, TurnEnd, TurnPlan, Way, Work,
+    SpawnPlan, TeamPlan, TurnEnd, TurnPlan, Way, Work,
 };
 use crate::Random;
 
@@ -122,6 +122,12 @@ impl Generator {
             parts.insert(to_usize(place), Part::Call(call));
         }
         self.words(&mut parts, 60);
+        // A model that answers with nothing has failed; not too many are to.
+        let says_nothing =
+            !parts.iter().any(|part| matches!(part, Part::Text(_) | Part::Thinking(_) | Part::Call(_)));
+        if says_nothing && self.random.percent(90) {
+            parts.push(Part::Text(2));
+        }
         TurnPlan { parts, end: self.pick(TurnEnd::TABLE, TurnEnd::Done) }
     }
 
@@ -149,14 +155,26 @@ impl Generator {
             let child = Child::Foreign(self.foreign(0));
             return SpawnPlan { by_tool: false, timeout, way: Way::InTask, fork: false, child };
         }
+        if depth + 2 <= DEPTH && self.random.percent(8) {
+            let way = if self.random.percent(25) { Way::OwnTask } else { Way::InTask };
+            let child = Child::Team(self.team(depth + 2));
+            return SpawnPlan { by_tool: false, timeout, way, fork: false, child };
+        }
         let way = match self.pick(Way::TABLE, Way::InTask) {
             // The tool knows two ways.
             Way::OwnTask if by_tool => Way::InTask,
             Way::Kept if by_tool => Way::Background,
-            way => way,
+            way @ (Way::InTask | Way::OwnTask | Way::Background | Way::Kept) => way,
         };
         let fork = self.random.percent(12);
         SpawnPlan { by_tool, timeout, way, fork, child: Child::Agent(self.agent(depth + 1)) }
+    }
+
+    fn team(&mut self, depth: u32) -> TeamPlan {
+        let number = self.next_agent();
+        let parallel = self.random.percent(50);
+        let count = self.random.between(0, 3);
+        TeamPlan { number, parallel, members: (0..count).map(|_| self.agent(depth)).collect() }
     }
 
     fn foreign(&mut self, depth: u32) -> ForeignPlan {

@@ -12,7 +12,7 @@ pub use behaviour::{Ask, Behaviour, Meddling, Refusal, TurnEnd};
 pub(crate) use behaviour::{PANIC, REPORTS};
 pub(crate) use generate::WINDOW;
 pub use generate::generate;
-pub use spawn::{Child, ForeignEnd, ForeignPlan, SpawnPlan, Way};
+pub use spawn::{Child, ForeignEnd, ForeignPlan, SpawnPlan, TeamPlan, Way};
 pub use walk::{agents, calls, depth};
 
 /// A whole conversation: prompts, who reads, what goes wrong.

@@ -57,6 +57,23 @@ pub enum Child {
     Agent(AgentPlan),
     /// Somebody else's stream of events.
     Foreign(ForeignPlan),
+    /// Several agents on one task.
+    Team(TeamPlan),
+}
+
+/// Several agents on one task.
+#[derive(Clone, Debug, PartialEq)]
+#[expect(
+    clippy::exhaustive_structs,
+    reason = "plain data of an internal tool, made and taken apart everywhere"
+)]
+pub struct TeamPlan {
+    /// Its number, unique among agents.
+    pub number: u32,
+    /// Whether its members work side by side.
+    pub parallel: bool,
+    /// Its members.
+    pub members: Vec<AgentPlan>,
 }
 
 /// Somebody else's stream of events.

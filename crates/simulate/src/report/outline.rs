@@ -75,12 +75,22 @@ fn agent(text: &mut String, depth: usize, agent: &AgentPlan) {
                     let name = match &spawn.child {
                         Child::Agent(agent) => format!("a{}", agent.number),
                         Child::Foreign(foreign) => format!("f{}", foreign.number),
+                        Child::Team(team) => {
+                            let order = if team.parallel { "side by side" } else { "one after another" };
+                            format!("t{}, {order}", team.number)
+                        }
                     };
                     let fork = if spawn.fork { ", forked" } else { "" };
                     line(text, depth + 1, format!("{begin}: {by} of {name}{timeout}{fork}, {:?}", spawn.way));
                     match &spawn.child {
                         Child::Agent(child) => self::agent(text, depth + 2, child),
                         Child::Foreign(child) => foreign(text, depth + 2, child),
+                        Child::Team(team) => {
+                            for member in &team.members {
+                                line(text, depth + 2, format!("member a{}", member.number));
+                                self::agent(text, depth + 3, member);
+                            }
+                        }
                     }
                 }
             }

@@ -88,6 +88,9 @@ impl Summary {
                     if spawn.way != Way::InTask {
                         count(format!("child {:?}", spawn.way));
                     }
+                    if let Child::Team(team) = &spawn.child {
+                        count(format!("team {}", if team.parallel { "parallel" } else { "sequential" }));
+                    }
                     if spawn.fork {
                         count("child forked".to_owned());
                     }
