@@ -3,6 +3,7 @@
 use std::{
     fmt,
     sync::{Arc, atomic::AtomicUsize},
+    time::Duration,
 };
 
 use anabranch_pipeline::Counters;
@@ -26,17 +27,18 @@ pub(crate) struct RunIdentity {
     pub(crate) control: Arc<RunControl>,
     /// What its tools may do without asking: its own permissions, and those of all above it.
     pub(crate) permissions: Arc<[Permissions]>,
-    pub(crate) keep: Keep,
+    /// Where its conversation is kept for a further run: how that one is to be spawned.
+    pub(crate) kept: Option<Arc<Manner>>,
     pub(crate) shared: Arc<Shared>,
 }
 
-/// Whether a run can go on after its end.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Keep {
-    /// Nothing of it is kept.
-    Ephemeral,
-    /// Its conversation is, for a further run.
-    Kept,
+/// How a child was spawned.
+#[derive(Debug)]
+pub(crate) struct Manner {
+    pub(crate) description: Option<String>,
+    /// The caller's own keys.
+    pub(crate) keys: Metadata,
+    pub(crate) timeout: Option<Duration>,
 }
 
 /// What all runs of one root session share.

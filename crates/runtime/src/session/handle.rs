@@ -25,7 +25,7 @@ use crate::{
     Agent, Limits, LogNotEmpty, NotRunning, Prompt, SessionError, SteerError, SystemStamp,
     limits::Slots,
     question::{Answer, AnswerError, Question, Questions},
-    run::{Keep, Memories, RunControl, RunIdentity, Runs, Shared},
+    run::{Memories, RunControl, RunIdentity, Runs, Shared},
     task::{Ingress, TaskInfo, Tasks},
 };
 
@@ -93,6 +93,11 @@ impl Core {
         let mut windows = self.windows.lock().unwrap_or_else(PoisonError::into_inner);
         windows.retain(|window| !window.is_open());
         windows.clone()
+    }
+
+    /// The prompt whose turn it was is answered: whoever cancels from here on means the next.
+    pub(super) fn answered(&self) {
+        self.prompts.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
     }
 
     pub(super) fn cancel_session(&self, session: &SessionId) -> Result<(), NotRunning> {
@@ -403,7 +408,7 @@ impl SessionBuilder {
             metadata: self.agent.inner().metadata.clone(),
             control: RunControl::top(core.id.clone(), core.closing.clone()),
             permissions: self.agent.inner().permissions.iter().cloned().collect(),
-            keep: Keep::Ephemeral,
+            kept: None,
             shared: Arc::new(shared),
         };
         let driver = Driver::new(self.agent, identity.clone(), Arc::clone(&core), queue, entries);

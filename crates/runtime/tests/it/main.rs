@@ -8,6 +8,7 @@ mod failure;
 mod foreign;
 mod forks;
 mod hostile;
+mod hostile_tasks;
 mod metadata_uses;
 mod one_run;
 mod peers;
