@@ -38,6 +38,7 @@
 #![warn(clippy::expect_used, clippy::indexing_slicing, clippy::panic, clippy::unwrap_used)]
 
 mod agent;
+mod blocking;
 mod error;
 mod limits;
 mod model;
@@ -52,6 +53,7 @@ mod task;
 mod timeout;
 
 pub use agent::{Agent, AgentBuilder};
+pub use blocking::{Blocking, BlockingTool};
 pub use error::{InvalidTimeout, LogNotEmpty, NotRunning, SessionError, SpawnError, SteerError};
 pub use limits::Limits;
 pub use model::{Model, ModelError, ModelItem, ModelRequest, ModelStream};
@@ -69,3 +71,8 @@ pub use timeout::ToolTimeout;
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]
 struct FrontPage;
+
+/// The examples of the page on running agents.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/running-agents.md")]
+struct RunningAgents;

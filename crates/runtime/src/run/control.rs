@@ -27,11 +27,18 @@ pub(crate) struct RunControl {
 
 /// Where a run is in the tree of those that wait for one another.
 enum Place {
-    /// Nobody waits for it: a run of the root, or one in the background. All tasks of it and of the runs beneath it are
-    /// counted here.
-    Top(TaskTracker),
+    /// Nobody waits for it: a run of the root, or one in the background.
+    Top(OwnTasks),
     /// The run that spawned it waits for it.
     Under(Arc<RunControl>),
+}
+
+/// The tasks of a run that nobody waits for, and of the runs beneath it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct OwnTasks {
+    pub(crate) tracker: TaskTracker,
+    /// The run is over, and so is whatever a tool of it has left behind.
+    pub(crate) over: CancellationToken,
 }
 
 impl RunControl {
@@ -42,7 +49,7 @@ impl RunControl {
             cancel,
             questions: AtomicUsize::new(0),
             inbox: Inbox::default(),
-            place: Place::Top(TaskTracker::new()),
+            place: Place::Top(OwnTasks::default()),
         })
     }
 
@@ -79,23 +86,32 @@ impl RunControl {
         run
     }
 
-    /// Counts the tasks of this run and of all that belong to it.
-    pub(crate) fn tracker(self: &Arc<Self>) -> TaskTracker {
+    /// The tasks of this run and of all that belong to it.
+    pub(crate) fn own_tasks(self: &Arc<Self>) -> OwnTasks {
         match &self.uppermost().place {
-            Place::Top(tracker) => tracker.clone(),
+            Place::Top(tasks) => tasks.clone(),
             // The uppermost is a top.
-            Place::Under(_) => TaskTracker::new(),
+            Place::Under(_) => OwnTasks::default(),
         }
     }
 
-    /// Waits until no task of this run and of those that belong to it lives. They are to be stopped before.
+    /// Waits until no task of this run and of those that belong to it lives. Its own is to be stopped before.
     ///
     /// # Cancel safety
     /// Nothing is lost when dropped.
     pub(crate) async fn gone(self: &Arc<Self>) {
-        let tracker = self.tracker();
+        let OwnTasks { tracker, over } = self.own_tasks();
+        over.cancel();
         tracker.close();
         tracker.wait().await;
+    }
+
+    /// The run has ended: nothing is spawned by it any more, and no task that belongs to it goes on.
+    fn end(&self) {
+        self.cancel.cancel();
+        if let Place::Top(OwnTasks { over, .. }) = &self.place {
+            over.cancel();
+        }
     }
 
     fn parent(&self) -> Option<&Self> {
@@ -177,6 +193,8 @@ impl Drop for OpenRun {
         if runs.get(&self.control.session_id).is_some_and(|open| Arc::ptr_eq(open, &self.control)) {
             runs.remove(&self.control.session_id);
         }
+        drop(runs);
+        self.control.end();
     }
 }
 

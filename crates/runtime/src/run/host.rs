@@ -1,6 +1,10 @@
 //! What a run knows of the session around it.
 
-use std::{fmt, sync::Arc};
+use std::{
+    fmt,
+    sync::{Arc, atomic::AtomicUsize},
+    time::Duration,
+};
 
 use anabranch_pipeline::Counters;
 use anabranch_proto::{MessageId, Metadata, Scope, SessionId, Stamp};
@@ -23,17 +27,18 @@ pub(crate) struct RunIdentity {
     pub(crate) control: Arc<RunControl>,
     /// What its tools may do without asking: its own permissions, and those of all above it.
     pub(crate) permissions: Arc<[Permissions]>,
-    pub(crate) keep: Keep,
+    /// Where its conversation is kept for a further run: how that one is to be spawned.
+    pub(crate) kept: Option<Arc<Manner>>,
     pub(crate) shared: Arc<Shared>,
 }
 
-/// Whether a run can go on after its end.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Keep {
-    /// Nothing of it is kept.
-    Ephemeral,
-    /// Its conversation is, for a further run.
-    Kept,
+/// How a child was spawned.
+#[derive(Debug)]
+pub(crate) struct Manner {
+    pub(crate) description: Option<String>,
+    /// The caller's own keys.
+    pub(crate) keys: Metadata,
+    pub(crate) timeout: Option<Duration>,
 }
 
 /// What all runs of one root session share.
@@ -46,6 +51,8 @@ pub(crate) struct Shared {
     pub(crate) questions: Arc<Questions>,
     pub(crate) tasks: Arc<Tasks>,
     pub(crate) memories: Memories,
+    /// How many blocking functions run whose calls were stopped.
+    pub(crate) detached: Arc<AtomicUsize>,
 }
 
 /// A run as its tools see it: the means to spawn a child of it.

@@ -5,6 +5,8 @@ use std::{
     sync::{Mutex, MutexGuard, PoisonError},
 };
 
+use tokio::sync::Notify;
+
 use crate::{Prompt, SteerError};
 
 /// How many messages wait for the run's next model call.
@@ -15,7 +17,10 @@ const BYTES: usize = 1024 * 1024;
 
 /// What was said to a run and its model has not read.
 #[derive(Debug, Default)]
-pub(crate) struct Inbox(Mutex<State>);
+pub(crate) struct Inbox {
+    state: Mutex<State>,
+    arrived: Notify,
+}
 
 #[derive(Debug, Default)]
 struct State {
@@ -48,7 +53,21 @@ impl Inbox {
         }
         state.bytes = bytes;
         state.messages.push_back(message);
+        drop(state);
+        self.arrived.notify_one();
         Ok(())
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.lock().messages.is_empty()
+    }
+
+    /// Waits until a message has come; may be done earlier.
+    ///
+    /// # Cancel safety
+    /// Nothing is lost when dropped.
+    pub(crate) async fn arrived(&self) {
+        self.arrived.notified().await;
     }
 
     /// Takes what waits, in order.
@@ -79,7 +98,7 @@ impl Inbox {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

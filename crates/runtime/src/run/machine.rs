@@ -5,7 +5,7 @@ use std::{collections::VecDeque, sync::Arc};
 use anabranch_pipeline::{Caller, ToolCall};
 use anabranch_proto::{
     Artifact, BlockId, ErrorInfo, ErrorType, Event, EventKind, Message, Outcome, ReplyId, Scope,
-    TextOrBlocks, ToolResponse, Usage,
+    TextOrBlocks, ToolCallId, ToolResponse, Usage,
     event::{
         ExceedMaxIters, HintBlockEvent, MessageOrigin, ModelCallEnd, ModelCallStart, ReplyEnd, ReplyStart,
         StreamComplete, TextBlockDelta, TextBlockEnd, TextBlockStart, ThinkingBlockDelta, ThinkingBlockEnd,
@@ -13,7 +13,7 @@ use anabranch_proto::{
     },
 };
 
-use super::{Conversation, Host, Keep, Memory, RunIdentity, RunResult, calls::CallNames};
+use super::{Conversation, Host, Memory, RunIdentity, RunResult, calls::CallNames};
 use crate::{
     Agent, ModelError, ModelItem, ModelRequest, Prompt,
     task::{Untold, titled},
@@ -191,13 +191,13 @@ impl Machine {
         let RunIdentity { session_id, scope, control, shared, .. } = &self.identity;
         // A sub-agent has nobody but itself to read what its own background children came to.
         let must_read = *scope != Scope::Root && shared.tasks.has_untold(session_id);
-        if must_read {
+        // What was said meanwhile is answered first.
+        if must_read || !control.inbox.is_empty() {
             return self.call_model();
         }
         if shared.tasks.is_awaited(session_id) {
             return Next::AwaitTask;
         }
-        // What was said meanwhile is answered first.
         if control.inbox.close_if_empty() { self.end(Outcome::Completed) } else { self.call_model() }
     }
 
@@ -205,7 +205,7 @@ impl Machine {
     fn hint(&mut self) {
         let RunIdentity { session_id, shared, .. } = &self.identity;
         let untold = shared.tasks.take_untold(session_id);
-        for Untold { info, result } in untold {
+        for Untold { info, result, .. } in untold {
             let hint = TextOrBlocks::Blocks(titled(&info, result).content);
             let block_id = self.identity.shared.stamp.block_id();
             self.push(HintBlockEvent::new(&self.reply_id, block_id, info.task_id.to_string(), hint));
@@ -226,7 +226,8 @@ impl Machine {
     }
 
     /// Takes what a call came to; its text is in the conversation by its events.
-    pub(crate) fn response(&mut self, response: &ToolResponse) {
+    pub(crate) fn response(&mut self, call: &ToolCallId, response: &ToolResponse) {
+        self.identity.shared.tasks.told(&self.identity.session_id, call);
         let files = response.metadata.get("files").and_then(|files| files.to::<Vec<Artifact>>().ok());
         self.files.extend(files.unwrap_or_default());
     }
@@ -269,16 +270,14 @@ impl Machine {
 
     /// Keeps the conversation for a further run, where there can be one.
     fn remember(&self) {
-        if self.identity.keep == Keep::Ephemeral {
-            return;
-        }
-        if let Scope::Child(scope) = &self.identity.scope {
+        if let (Scope::Child(scope), Some(manner)) = (&self.identity.scope, &self.identity.kept) {
             let memory = Memory {
                 agent: self.agent.clone(),
                 source_name: Arc::clone(&self.source_name),
                 subagent_id: scope.subagent_id.clone(),
                 messages: self.conversation.settled(),
                 run: scope.run,
+                manner: Arc::clone(manner),
             };
             self.identity.shared.memories.keep(self.identity.session_id.clone(), memory);
         }
@@ -313,7 +312,7 @@ impl Machine {
         self.calls.push(call);
     }
 
-    fn call_arguments(&mut self, name: &anabranch_proto::ToolCallId, delta: String) {
+    fn call_arguments(&mut self, name: &ToolCallId, delta: String) {
         let id = self.names.get(name).cloned();
         // From the last: models give a call's arguments right after they begin it.
         let Some(call) = id.and_then(|id| self.calls.iter_mut().rfind(|call| call.id == id)) else {

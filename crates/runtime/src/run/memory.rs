@@ -8,6 +8,7 @@ use std::{
 
 use anabranch_proto::{Message, SessionId, SubagentId};
 
+use super::{Manner, drop_quietly};
 use crate::Agent;
 
 /// How many sessions are remembered.
@@ -25,6 +26,7 @@ pub(crate) struct Memory {
     pub(crate) messages: Vec<Message>,
     /// The number of its last run.
     pub(crate) run: u32,
+    pub(crate) manner: Arc<Manner>,
 }
 
 /// The sessions that are remembered. The oldest are forgotten first.
@@ -42,14 +44,17 @@ impl Memories {
     pub(crate) fn keep(&self, session: SessionId, memory: Memory) {
         let bytes = memory.messages.iter().map(Message::approximate_bytes).sum();
         let mut state = self.lock();
-        state.forget(&session);
+        let mut forgotten = vec![state.forget(&session)];
         state.bytes += bytes;
         state.known.insert(session.clone(), (memory, bytes));
         state.order.push_back(session);
         while state.known.len() > SESSIONS || state.bytes > BYTES {
             let Some(oldest) = state.order.front().cloned() else { break };
-            state.forget(&oldest);
+            forgotten.push(state.forget(&oldest));
         }
+        drop(state);
+        // With an agent its model and tools go, which may panic.
+        forgotten.into_iter().for_each(drop_quietly);
     }
 
     /// Takes a session out, for its further run; that one keeps it again when it ends.

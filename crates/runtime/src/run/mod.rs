@@ -10,13 +10,13 @@ mod machine;
 mod memory;
 mod stream;
 
-pub(crate) use control::{Asking, OpenRun, RunControl, Runs};
+pub(crate) use control::{Asking, OpenRun, OwnTasks, RunControl, Runs};
 pub(crate) use conversation::Conversation;
 pub use conversation::Fork;
 pub use handle::RunHandle;
-pub(crate) use host::{Host, Keep, RunIdentity, Shared};
+pub(crate) use host::{Host, Manner, RunIdentity, Shared};
 pub(crate) use memory::{Memories, Memory};
-pub(crate) use stream::{AgentRun, panic_message};
+pub(crate) use stream::{AgentRun, drop_quietly, panic_message};
 
 use anabranch_proto::{Artifact, ContentBlock, ErrorInfo, Message, Outcome};
 

@@ -136,10 +136,7 @@ impl AgentRun {
                 let caller = Arc::clone(self.machine.caller());
                 Phase::Tools(Box::new(ExecuteToolCalls::new(calls, caller, &self.acting)))
             }
-            Next::AwaitTask => {
-                let RunIdentity { session_id, shared, .. } = self.machine.identity();
-                Phase::Task(Box::pin(shared.tasks.one_ended(session_id)))
-            }
+            Next::AwaitTask => Phase::Task(Box::pin(await_task(self.machine.identity().clone()))),
             Next::End => Phase::Ended,
         };
         if matches!(self.phase, Phase::Ended) && self.stopping.is_none() {
@@ -154,7 +151,7 @@ impl AgentRun {
         if !stopped.is_empty() {
             let tasks = Arc::clone(&shared.tasks);
             self.stopping = Some(Box::pin(async move {
-                stopped.gone().await;
+                stopped.gone(&tasks).await;
                 stopped.finish(&tasks);
             }));
         }
@@ -211,7 +208,7 @@ impl AgentRun {
             }
             Phase::Tools(tools) => match std::task::ready!(Pin::new(&mut **tools).poll_next(cx)) {
                 Some(Executed::Event(event)) => self.machine.pass(event),
-                Some(Executed::Response(_, response)) => self.machine.response(&response),
+                Some(Executed::Response(call, response)) => self.machine.response(&call, &response),
                 None => self.phase = Phase::CallModel,
             },
             Phase::Task(ended) => {
@@ -238,6 +235,25 @@ impl Drop for AgentRun {
 
 fn panicked(panic: &(dyn Any + Send)) -> ModelError {
     ModelError::new(ErrorType::INTERNAL, format!("the model panicked: {}", panic_message(panic)))
+}
+
+/// Waits until one of a run's own tasks has ended, or something was said to it.
+async fn await_task(identity: RunIdentity) {
+    let RunIdentity { session_id, scope, control, shared, .. } = identity;
+    // Announcements wait for readers with the rest of the stream. What was not announced in twice that time, a layer lost.
+    let lost = shared.limits.stall.saturating_mul(2).saturating_add(Duration::from_secs(1));
+    tokio::select! {
+        () = shared.tasks.one_ended(&session_id, scope != Scope::Root) => {}
+        () = control.inbox.arrived() => {}
+        () = tokio::time::sleep(lost) => shared.tasks.discard_of(&session_id),
+    }
+}
+
+/// Drops what is somebody else's and may panic.
+pub(crate) fn drop_quietly<T>(value: T) {
+    if let Err(panic) = catch_unwind(AssertUnwindSafe(|| drop(value))) {
+        tracing::warn!(panic = panic_message(&*panic), "an agent panicked when it was dropped");
+    }
 }
 
 /// What a panic said.

@@ -94,6 +94,20 @@ enum Turn {
     Cancelled,
 }
 
+/// What a driver does between two runs.
+enum Idle {
+    Close,
+    Entry(Entry),
+    Command(Command),
+}
+
+/// Whose turn it is between two runs, where both have something.
+#[derive(Clone, Copy)]
+enum First {
+    Task,
+    Prompt,
+}
+
 /// Says that the session has ended, in order or not, whatever ends its task.
 struct Ended(Arc<Core>);
 
@@ -122,21 +136,21 @@ impl Driver {
     pub(super) async fn run(mut self) {
         let ended = Ended(Arc::clone(&self.core));
         let closing = self.core.closing.clone();
+        let mut first = First::Task;
         loop {
-            // In this order, so that what is to end ends, and a prompt finds what came before it.
-            tokio::select! {
-                biased;
-                () = closing.cancelled() => break,
-                Some(entry) = self.ingress.recv() => {
+            match self.next(&closing, first).await {
+                Idle::Close => break,
+                Idle::Entry(entry) => {
                     self.take_entry(entry);
                     self.take_waiting_entries(EVENTS_PER_TURN / BATCH);
                     self.append();
                     self.wait_for_readers(&closing).await;
                     tokio::task::yield_now().await;
+                    first = First::Prompt;
                 }
-                command = self.queue.recv() => {
-                    let Some(command) = command else { break };
+                Idle::Command(command) => {
                     self.answer(command).await;
+                    first = First::Task;
                 }
             }
         }
@@ -155,6 +169,25 @@ impl Driver {
         });
         self.core.ending.set(Ok(())).ok();
         drop(ended);
+    }
+
+    /// What there is to do between two runs. What is to end ends, and else it is turn about: background children that always
+    /// have something to say keep nobody from prompting.
+    async fn next(&mut self, closing: &CancellationToken, first: First) -> Idle {
+        match first {
+            First::Task => tokio::select! {
+                biased;
+                () = closing.cancelled() => Idle::Close,
+                Some(entry) = self.ingress.recv() => Idle::Entry(entry),
+                command = self.queue.recv() => command.map_or(Idle::Close, Idle::Command),
+            },
+            First::Prompt => tokio::select! {
+                biased;
+                () = closing.cancelled() => Idle::Close,
+                command = self.queue.recv() => command.map_or(Idle::Close, Idle::Command),
+                Some(entry) = self.ingress.recv() => Idle::Entry(entry),
+            },
+        }
     }
 
     /// One run, from its prompt to its terminal.
@@ -177,11 +210,8 @@ impl Driver {
         // Models and tools are caught further in; a panic here is a fault of our own, and still no lost stream.
         let driven = AssertUnwindSafe(self.drive(run.as_mut(), &cancel)).catch_unwind().await;
         let is_cancelled = matches!(&driven, Ok(ending) if ending.outcome == Outcome::Interrupted);
-        // Whoever has read the terminal finds the next prompt to be the one that can be stopped.
-        let has_ended = matches!(&driven, Ok(ending) if ending.outcome == Outcome::Completed);
-        if has_ended {
-            self.core.forget_prompt();
-        }
+        // It gave its terminal itself.
+        let is_told = matches!(&driven, Ok(ending) if ending.outcome == Outcome::Completed);
         let ending = driven.unwrap_or_else(|panic| {
             let text = format!("the agent's loop panicked: {}", panic_message(&*panic));
             Ending::new(Outcome::Failed).error(ErrorInfo::new(ErrorType::INTERNAL, text))
@@ -208,12 +238,12 @@ impl Driver {
         let runs = Arc::clone(&self.core.runs);
         let orphans = self.core.tasks.stop_orphans(|parent| *parent == root || runs.get(parent).is_some());
         self.end_tasks(&orphans).await;
+        if !is_told {
+            self.core.answered();
+        }
         self.close(|core, out| {
             core.with_processor(|processor| processor.close_reply(ending, &*core.stamp, out));
         });
-        if !has_ended {
-            self.core.forget_prompt();
-        }
         end.set(self.core.with_processor(|processor| processor.last_seq()));
         window.open();
     }
@@ -242,6 +272,9 @@ impl Driver {
             .await;
             has_begun = true;
             admitted_since_yield += self.out.len();
+            if matches!(turn, Turn::Ended) {
+                self.core.answered();
+            }
             self.append();
             match turn {
                 Turn::Ended => return Outcome::Completed.into(),
@@ -311,14 +344,16 @@ impl Driver {
             }
         }
         if let Some(end) = end {
-            if let Some((child, control)) = self.core.tasks.child(task) {
-                // Nothing is open where the child has said how it ended.
+            let has_ended = self.has_ended(task);
+            if let Some((child, _, control)) = self.core.tasks.child(task) {
                 let outcome = if end.state == ToolResultState::Interrupted {
                     Outcome::Interrupted
                 } else {
                     Outcome::Failed
                 };
-                self.close_session(&child, outcome.into());
+                if !has_ended {
+                    self.close_session(&child, outcome.into());
+                }
                 self.core.tasks.discard_unannounced(&control);
             }
             self.core.tasks.finish(task, end);
@@ -327,10 +362,12 @@ impl Driver {
 
     /// Whether the run of a task's child has its terminal in the session's stream.
     fn has_ended(&self, task: usize) -> bool {
-        let Some((child, _)) = self.core.tasks.child(task) else { return true };
+        let Some((child, run, _)) = self.core.tasks.child(task) else { return true };
         self.core.with_processor(|processor| {
             let record = processor.tree().get(&child);
-            record.is_some_and(|record| matches!(record.status, Status::Ended(_)))
+            record.is_some_and(|record| {
+                record.runs > run || (record.runs == run && matches!(record.status, Status::Ended(_)))
+            })
         })
     }
 
@@ -340,7 +377,7 @@ impl Driver {
         let spawned = if let EventKind::SpawnSessionStart(spawn) = &event.kind
             && spawn.spawn_mechanism != SpawnMechanism::Sync
         {
-            Some((spawn.child_session_id.clone(), spawn.run))
+            Some((spawn.child_session_id.clone(), spawn.run.map_or(1, |run| run.max(1))))
         } else {
             None
         };
@@ -358,9 +395,6 @@ impl Driver {
             core.slots.note_tree(processor.tree().len().saturating_sub(1));
         });
         *out_bytes += bytes(out.get(before..).unwrap_or_default());
-        if let Some((session, call)) = result_of {
-            core.tasks.called(&session, &call);
-        }
         if let Some(child) = ended {
             drop(core.tasks.stop_awaited(&child));
         }
@@ -369,7 +403,7 @@ impl Driver {
                 let tree = processor.tree();
                 let record = tree.get(&child);
                 let is_admitted =
-                    record.is_some_and(|record| record.status == Status::Running && Some(record.runs) == run);
+                    record.is_some_and(|record| record.status == Status::Running && record.runs == run);
                 let is_background = record.is_some_and(|record| {
                     record.depth == 1
                         && (record.mechanism == Some(SpawnMechanism::AsyncWorker)
@@ -377,7 +411,10 @@ impl Driver {
                 });
                 (is_admitted, !is_background)
             });
-            core.tasks.announced(&child, is_admitted, is_waited_for);
+            core.tasks.announced(&child, run, is_admitted, is_waited_for);
+        }
+        if let Some((session, call)) = result_of {
+            core.tasks.call_ended(&session, &call);
         }
     }
 
@@ -386,7 +423,7 @@ impl Driver {
         if stopped.is_empty() {
             return;
         }
-        stopped.gone().await;
+        stopped.gone(&self.core.tasks).await;
         // What they had said by then is a part of the stream.
         self.take_waiting_entries(usize::MAX);
         for child in stopped.sessions() {

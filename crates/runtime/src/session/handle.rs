@@ -3,7 +3,7 @@
 use std::{
     collections::VecDeque,
     fmt,
-    sync::{Arc, Mutex, OnceLock, PoisonError},
+    sync::{Arc, Mutex, OnceLock, PoisonError, atomic::Ordering},
 };
 
 use anabranch_adapters::{Adapter, Encode};
@@ -25,7 +25,7 @@ use crate::{
     Agent, Limits, LogNotEmpty, NotRunning, Prompt, SessionError, SteerError, SystemStamp,
     limits::Slots,
     question::{Answer, AnswerError, Question, Questions},
-    run::{Keep, Memories, RunControl, RunIdentity, Runs, Shared},
+    run::{Memories, RunControl, RunIdentity, Runs, Shared},
     task::{Ingress, TaskInfo, Tasks},
 };
 
@@ -95,15 +95,15 @@ impl Core {
         windows.clone()
     }
 
+    /// The prompt whose turn it was is answered: whoever cancels from here on means the next.
+    pub(super) fn answered(&self) {
+        self.prompts.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
+    }
+
     pub(super) fn cancel_session(&self, session: &SessionId) -> Result<(), NotRunning> {
         let run = self.runs.get(session).ok_or_else(|| NotRunning { session: session.clone() })?;
         run.cancel();
         Ok(())
-    }
-
-    /// The run of the first prompt has ended: nothing is to be stopped there any more.
-    pub(super) fn forget_prompt(&self) {
-        self.prompts.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
     }
 
     /// Why the session takes no more, or gave no more.
@@ -296,6 +296,12 @@ impl Session {
         self.core.slots.running()
     }
 
+    /// How many blocking functions ([`BlockingTool`](crate::BlockingTool)) run whose calls were stopped.
+    #[must_use]
+    pub fn detached(&self) -> usize {
+        self.identity.shared.detached.load(Ordering::Acquire)
+    }
+
     /// Ends the session in order: what runs is stopped and closed, prompts that wait are not answered.
     ///
     /// # Cancel safety
@@ -394,6 +400,7 @@ impl SessionBuilder {
             questions: Arc::clone(&core.questions),
             tasks: Arc::clone(&core.tasks),
             memories: Memories::default(),
+            detached: Arc::default(),
         };
         let identity = RunIdentity {
             session_id: core.id.clone(),
@@ -401,7 +408,7 @@ impl SessionBuilder {
             metadata: self.agent.inner().metadata.clone(),
             control: RunControl::top(core.id.clone(), core.closing.clone()),
             permissions: self.agent.inner().permissions.iter().cloned().collect(),
-            keep: Keep::Ephemeral,
+            kept: None,
             shared: Arc::new(shared),
         };
         let driver = Driver::new(self.agent, identity.clone(), Arc::clone(&core), queue, entries);

@@ -2,7 +2,7 @@
 
 use std::{fmt, sync::Arc};
 
-use anabranch_proto::SessionId;
+use anabranch_proto::{Outcome, SessionId};
 use tokio::sync::oneshot;
 
 use super::{Session, handle::Core};
@@ -52,6 +52,12 @@ impl Session {
         child: &SessionId,
         prompt: impl Into<Prompt>,
     ) -> Result<ManualChild, SpawnError> {
+        // Whoever waited for its result hears of it a moment before the session does.
+        let tasks = &self.core.tasks;
+        let has_ended = self.core.runs.get(child).is_none();
+        if let Some(task) = tasks.open_task_of(child).filter(|_| has_ended) {
+            tasks.has_ended(task).await;
+        }
         let (spawn, agent) = Spawn::again_under(&self.host(), None, child, prompt.into())?;
         self.start(spawn, &agent).await
     }
@@ -89,15 +95,21 @@ impl ManualChild {
         self.core.cancel_session(&self.child)
     }
 
-    /// What the child came to.
+    /// What the child came to; nothing but that it was interrupted where the end of a reply stopped it in mid-work.
     ///
     /// # Errors
-    /// When it was stopped in mid-work, by the end of the reply or of the session, and came to nothing.
+    /// When the end of the session stopped it in mid-work.
     ///
     /// # Cancel safety
     /// Dropping the future changes nothing for the child.
     pub async fn finished(self) -> Result<RunResult, SessionError> {
-        self.result.await.map_err(|_| self.core.error())
+        match self.result.await {
+            Ok(result) => Ok(result),
+            Err(_) if self.core.closing.is_cancelled() || self.core.ended.is_cancelled() => {
+                Err(self.core.error())
+            }
+            Err(_) => Ok(RunResult::new(Outcome::Interrupted)),
+        }
     }
 }
 

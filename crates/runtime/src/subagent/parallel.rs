@@ -10,9 +10,11 @@ use anabranch_pipeline::{ToolStream, ToolYield};
 use anabranch_proto::ToolChunk;
 use futures::Stream;
 use tokio::{sync::mpsc, task::AbortHandle};
-use tokio_util::task::TaskTracker;
 
-use crate::task::{Batch, next_batch};
+use crate::{
+    run::OwnTasks,
+    task::{Batch, next_batch},
+};
 
 /// How many batches wait for the call's reader: one to read while the next is filled.
 const BATCHES: usize = 2;
@@ -29,7 +31,7 @@ pub(super) struct Parallel {
 
 enum State {
     /// Not polled yet.
-    Waiting(ToolStream, TaskTracker),
+    Waiting(ToolStream, OwnTasks),
     Running {
         batches: mpsc::Receiver<Batch>,
         _task: Abort,
@@ -47,8 +49,8 @@ impl Drop for Abort {
 }
 
 impl Parallel {
-    pub(super) fn new(child: ToolStream, tracker: TaskTracker) -> Self {
-        Self { state: State::Waiting(child, tracker), ready: VecDeque::new() }
+    pub(super) fn new(child: ToolStream, tasks: OwnTasks) -> Self {
+        Self { state: State::Waiting(child, tasks), ready: VecDeque::new() }
     }
 }
 
@@ -62,9 +64,12 @@ impl Stream for Parallel {
             }
             match &mut self.state {
                 State::Waiting(..) => {
-                    if let State::Waiting(child, tracker) = std::mem::replace(&mut self.state, State::Ended) {
+                    if let State::Waiting(child, tasks) = std::mem::replace(&mut self.state, State::Ended) {
                         let (sender, receiver) = mpsc::channel(BATCHES);
-                        let task = tracker.spawn(run(child, sender)).abort_handle();
+                        let OwnTasks { tracker, over } = tasks;
+                        // A tool may have moved this stream to where its call's end does not reach.
+                        let run = async move { over.run_until_cancelled(run(child, sender)).await };
+                        let task = tracker.spawn(run).abort_handle();
                         self.state = State::Running { batches: receiver, _task: Abort(task) };
                     }
                 }
@@ -96,6 +101,6 @@ async fn run(mut child: ToolStream, sender: mpsc::Sender<Batch>) {
 }
 
 /// A stream on a task of its own.
-pub(super) fn on_own_task(child: ToolStream, tracker: TaskTracker) -> ToolStream {
-    Box::pin(Parallel::new(child, tracker))
+pub(super) fn on_own_task(child: ToolStream, tasks: OwnTasks) -> ToolStream {
+    Box::pin(Parallel::new(child, tasks))
 }

@@ -23,7 +23,7 @@ use super::{
 use crate::{
     Agent, Prompt, SpawnError,
     limits::Slot,
-    run::{AgentRun, Fork, Host, Keep, Memory, RunControl, RunIdentity, RunResult},
+    run::{AgentRun, Fork, Host, Manner, Memory, RunControl, RunIdentity, RunResult, Shared},
     task::{Kind, NewTask, OnCancel},
     timeout::checked,
 };
@@ -105,9 +105,18 @@ pub struct Spawn {
     place: Place,
 }
 
+/// Whether a run can go on after its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Keep {
+    /// Nothing of it is kept.
+    Ephemeral,
+    /// Its conversation is, for a further run.
+    Kept,
+}
+
 /// Where a child runs that is waited for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Place {
+pub(super) enum Place {
     /// Where its parent does.
     WithParent,
     OwnTask,
@@ -129,7 +138,7 @@ impl Spawn {
     }
 
     /// Reserves a place for a further run of a child that has ended, and gives its agent. The child goes on from where it
-    /// was, with its ids.
+    /// was, with its ids, and with the description, the keys and the time-out of its last run.
     ///
     /// # Errors
     /// As for [`new`](Self::new), and when nothing is kept of that session: it is unknown, it runs, it was spawned without [`keep`](Self::keep), or others that ended later took its place.
@@ -149,7 +158,12 @@ impl Spawn {
         session: &SessionId,
         prompt: Prompt,
     ) -> Result<(Self, Agent), SpawnError> {
-        let memories = &host.identity.shared.memories;
+        let Shared { memories, tasks, .. } = &*host.identity.shared;
+        if tasks.open_task_of(session).is_some() {
+            return Err(SpawnError::Argument(format!(
+                "the session `{session}` has not ended, so it cannot go on"
+            )));
+        }
         let memory = memories.take(session).ok_or_else(|| {
             SpawnError::Argument(format!("nothing is kept of the session `{session}`, so it cannot go on"))
         })?;
@@ -160,9 +174,12 @@ impl Spawn {
                 return Err(error);
             }
         };
-        let Memory { agent, subagent_id, messages, run, .. } = memory;
+        let Memory { agent, subagent_id, messages, run, manner, .. } = memory;
         spawn.session = Some((session.clone(), subagent_id, run.saturating_add(1)));
         spawn.history = messages;
+        spawn.description.clone_from(&manner.description);
+        spawn.keys = manner.keys.clone();
+        spawn.timeout = manner.timeout;
         spawn.keep = Keep::Kept;
         Ok((spawn, agent))
     }
@@ -248,11 +265,11 @@ impl Spawn {
     /// [forked](Self::fork) from it.
     #[must_use = "nothing runs unless the stream is polled"]
     pub fn run(self, agent: &Agent) -> ToolStream {
-        let (place, tracker) = (self.place, self.host.identity.control.tracker());
+        let (place, tasks) = (self.place, self.host.identity.control.own_tasks());
         let child: ToolStream = Box::pin(self.born(Some(agent)).work(agent));
         match place {
             Place::WithParent => child,
-            Place::OwnTask => on_own_task(child, tracker),
+            Place::OwnTask => on_own_task(child, tasks),
         }
     }
 
@@ -260,12 +277,12 @@ impl Spawn {
     #[must_use = "nothing runs unless the stream is polled"]
     pub fn team(mut self, team: &Team) -> ToolStream {
         self.source_type = team.source_type();
-        let (place, tracker) = (self.place, self.host.identity.control.tracker());
+        let (place, tasks) = (self.place, self.host.identity.control.own_tasks());
         let Newborn { birth, identity, prompt, .. } = self.born(None);
         let child: ToolStream = Box::pin(Child::new(birth, TeamRun::new(team.clone(), identity, prompt)));
         match place {
             Place::WithParent => child,
-            Place::OwnTask => on_own_task(child, tracker),
+            Place::OwnTask => on_own_task(child, tasks),
         }
     }
 
@@ -319,12 +336,15 @@ impl Spawn {
             again,
             kind,
             session: scope.child_session_id.clone(),
+            run: scope.run,
             parent: scope.parent_session_id.clone(),
+            call: self.tool_call_id.clone(),
             name: Arc::clone(&self.source_name),
             description: self.described(None),
             control: Arc::clone(&control),
             within: Arc::clone(&self.host.identity.control),
-            call: self.tool_call_id.clone(),
+            // A sub-agent may have nothing else to do before its announcement has come to where it counts.
+            is_waited_for: scope.depth > 1,
         });
         let named = Some(&*id).filter(|id| !id.is_empty());
         let announcement = self.announcement(&scope, named);
@@ -391,7 +411,7 @@ impl Spawn {
             metadata,
             control: Arc::clone(&control),
             permissions,
-            keep: self.keep,
+            kept: (self.keep == Keep::Kept).then(|| Arc::new(self.manner())),
             shared,
         };
         let footer = self.names_itself().then(|| {
@@ -410,6 +430,10 @@ impl Spawn {
     /// Whether the caller's model is told the child's id: where it waits for the child and can go on with it later.
     fn names_itself(&self) -> bool {
         self.keep == Keep::Kept && self.mechanism == SpawnMechanism::Sync && self.tool_call_id.is_some()
+    }
+
+    fn manner(&self) -> Manner {
+        Manner { description: self.description.clone(), keys: self.keys.clone(), timeout: self.timeout }
     }
 
     fn scope(&self) -> Arc<ChildScope> {

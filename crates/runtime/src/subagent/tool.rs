@@ -6,8 +6,11 @@ use anabranch_pipeline::{Tool, ToolContext, ToolDefinition, ToolInvocation, Tool
 use anabranch_proto::{ContentBlock, Metadata, TextBlock, ToolChunk};
 use futures::{StreamExt, stream};
 
-use super::{Spawn, SpawnArguments, Team};
-use crate::{Agent, Fork, OnCancel, Prompt, SpawnError, run::Keep};
+use super::{
+    Spawn, SpawnArguments, Team,
+    spawn::{Keep, Place},
+};
+use crate::{Agent, Fork, OnCancel, Prompt, SpawnError};
 
 const DESCRIPTION: &str = "\
 Spawns a sub-agent that works on one task by itself and returns its result. The sub-agent sees only the task and the \
@@ -45,13 +48,6 @@ pub struct SpawnSubagent {
     on_cancel: OnCancel,
     place: Place,
     keep: Keep,
-}
-
-/// Where a child runs that is waited for.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Place {
-    WithParent,
-    OwnTask,
 }
 
 impl SpawnSubagent {

@@ -9,8 +9,8 @@ mod registry;
 mod tools;
 
 pub(crate) use ingress::{BATCH, Batch, Entry, Ingress, next_batch};
-pub(crate) use record::{Kind, NewTask};
+pub(crate) use record::{Kind, NewTask, Untold};
 pub use record::{OnCancel, TaskInfo, TaskStatus};
-pub(crate) use registry::{Stopped, Tasks, Untold};
+pub(crate) use registry::{Stopped, Tasks};
 pub(crate) use tools::titled;
 pub use tools::{CheckTask, ListTasks, MessageTask, StopTask};

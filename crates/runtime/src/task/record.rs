@@ -75,14 +75,18 @@ pub(crate) struct NewTask {
     pub(crate) again: Option<usize>,
     pub(crate) kind: Kind,
     pub(crate) session: SessionId,
+    /// Which run of the session it is.
+    pub(crate) run: u32,
     pub(crate) parent: SessionId,
+    /// The call of its parent that made it.
+    pub(crate) call: Option<ToolCallId>,
     pub(crate) name: Arc<str>,
     pub(crate) description: String,
     pub(crate) control: Arc<RunControl>,
     /// The run from whose stream its announcement comes.
     pub(crate) within: Arc<RunControl>,
-    /// The call in whose stream its announcement comes, before the call's result.
-    pub(crate) call: Option<ToolCallId>,
+    /// Whether its parent's run ends after it, as far as that is known yet.
+    pub(crate) is_waited_for: bool,
 }
 
 /// A task.
@@ -90,16 +94,21 @@ pub(super) struct Task {
     pub(super) id: Arc<str>,
     pub(super) kind: Kind,
     pub(super) session: SessionId,
+    pub(super) run: u32,
     pub(super) parent: SessionId,
+    pub(super) call: Option<ToolCallId>,
     pub(super) name: Arc<str>,
     pub(super) description: String,
     pub(super) control: Arc<RunControl>,
     pub(super) within: Arc<RunControl>,
-    pub(super) call: Option<ToolCallId>,
     pub(super) started: Instant,
     /// Whether its parent's run ends after it: a sub-agent's and that of whoever code spawned during a run do.
     pub(super) is_waited_for: bool,
     pub(super) progress: Progress,
+    /// How its run before this one ended, until this one is announced.
+    pub(super) before: Option<End>,
+    /// What its runs came to, where the parent's model has not been told.
+    pub(super) untold: Vec<Untold>,
 }
 
 /// How far a task is.
@@ -108,35 +117,54 @@ pub(super) enum Progress {
     Made,
     /// It starts when its announcement has entered the session's stream.
     Ready(ToolStream),
+    /// Its announcement has entered the stream, and its task is being made.
+    Starting(Wanted),
     Running(AbortHandle),
     Ended(End),
     /// It was never announced, so nobody knows of it.
     Discarded,
 }
 
+/// Whether a task that is being made is still wanted.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Wanted {
+    Yes,
+    No,
+}
+
 /// How a task's last run ended.
+#[derive(Clone, Copy)]
 pub(super) struct End {
     pub(super) outcome: Outcome,
     pub(super) after: Duration,
+}
+
+/// A result that the parent's model has not been told.
+pub(crate) struct Untold {
+    pub(crate) info: TaskInfo,
+    pub(crate) result: ToolChunk,
     /// In which order tasks ended.
     pub(super) number: u64,
-    /// What it came to, until the parent's model was told.
-    pub(super) untold: Option<ToolChunk>,
+    /// The call whose result has it, until that result has reached the model's conversation.
+    pub(super) given_by: Option<ToolCallId>,
 }
 
 impl Task {
     pub(super) fn is_open(&self) -> bool {
-        matches!(self.progress, Progress::Made | Progress::Ready(_) | Progress::Running(_))
+        matches!(
+            self.progress,
+            Progress::Made | Progress::Ready(_) | Progress::Starting(_) | Progress::Running(_)
+        )
     }
 
-    /// Whether its announcement has not entered the session's stream.
+    /// Whether the stream has not announced it.
     pub(super) fn is_unannounced(&self) -> bool {
         matches!(self.progress, Progress::Made | Progress::Ready(_))
     }
 
     pub(super) fn info(&self) -> Option<TaskInfo> {
         let (status, elapsed) = match &self.progress {
-            Progress::Made | Progress::Ready(_) | Progress::Running(_) => {
+            Progress::Made | Progress::Ready(_) | Progress::Starting(_) | Progress::Running(_) => {
                 (TaskStatus::Running, self.started.elapsed())
             }
             Progress::Ended(end) => (TaskStatus::Ended(end.outcome), end.after),

@@ -1,23 +1,22 @@
 //! All tasks of a root session.
 
 use std::{
-    collections::HashMap,
-    fmt,
-    future::Future,
+    collections::{BTreeSet, HashMap},
+    fmt, mem,
     panic::AssertUnwindSafe,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
 use anabranch_pipeline::ToolStream;
 use anabranch_proto::{Outcome, SessionId, ToolCallId, ToolChunk};
-use futures::FutureExt;
+use futures::{FutureExt, future::BoxFuture};
 use tokio::{sync::watch, time::Instant};
 
 use super::{
-    Batch, Ingress, Kind, NewTask, OnCancel, TaskInfo, next_batch,
-    record::{End, Progress, Task, stopped},
+    Batch, Ingress, Kind, NewTask, OnCancel, TaskInfo, Untold, next_batch,
+    record::{End, Progress, Task, Wanted, stopped},
 };
-use crate::run::{RunControl, panic_message};
+use crate::run::{RunControl, drop_quietly, panic_message};
 
 /// All tasks of a root session, ended ones included.
 pub(crate) struct Tasks {
@@ -32,21 +31,29 @@ struct State {
     tasks: Vec<Task>,
     by_session: HashMap<SessionId, usize>,
     by_parent: HashMap<SessionId, Vec<usize>>,
+    /// Those that the stream has not announced, and by the calls that made them.
+    unannounced: BTreeSet<usize>,
+    by_call: HashMap<(SessionId, ToolCallId), Vec<usize>>,
+    /// The tasks whose results are in the results of these calls, which have not reached their models' conversations.
+    given: HashMap<(SessionId, ToolCallId), usize>,
     /// How many tasks have had a name that models use.
     named: u64,
     ended: u64,
-}
-
-/// A result that the parent's model has not been told.
-pub(crate) struct Untold {
-    pub(crate) info: TaskInfo,
-    pub(crate) result: ToolChunk,
 }
 
 /// Tasks that were stopped: they are gone when [`gone`](Self::gone) says so. Dropping it changes nothing for them.
 #[must_use]
 pub(crate) struct Stopped {
     tasks: Vec<(usize, SessionId, Arc<RunControl>)>,
+}
+
+/// What is to be dropped without the lock: it may be an agent's run, and may panic.
+struct Discarded(Vec<Progress>);
+
+impl Drop for Discarded {
+    fn drop(&mut self) {
+        self.0.drain(..).for_each(drop_quietly);
+    }
 }
 
 impl Tasks {
@@ -57,32 +64,44 @@ impl Tasks {
     /// Makes a task known, before its child is announced. Gives its number and its name.
     pub(crate) fn make(&self, new: NewTask) -> (usize, Arc<str>) {
         let mut state = self.lock();
-        let NewTask { again, kind, session, parent, name, description, control, within, call } = new;
-        let known = again.and_then(|number| Some((number, Arc::clone(&state.tasks.get(number)?.id))));
-        let (number, id) = known.clone().unwrap_or_else(|| {
-            // Short, for models copy it; a name of code's is nobody's to use.
-            state.named += u64::from(kind != Kind::Manual);
-            let id =
-                if kind == Kind::Manual { Arc::from("") } else { Arc::from(format!("task_{}", state.named)) };
-            (state.tasks.len(), id)
+        let known = new.again.filter(|number| *number < state.tasks.len());
+        let number = known.unwrap_or(state.tasks.len());
+        let before = known.and_then(|number| {
+            let task = state.tasks.get_mut(number)?;
+            let end = if let Progress::Ended(end) = task.progress { Some(end) } else { None };
+            Some((Arc::clone(&task.id), task.kind, end, mem::take(&mut task.untold)))
         });
-        state.by_session.insert(session.clone(), number);
+        let (id, kind, before, untold) = before.unwrap_or_else(|| {
+            // Short, for models copy it; a name of code's is nobody's to use.
+            let is_named = new.kind != Kind::Manual;
+            state.named += u64::from(is_named);
+            let id = if is_named { Arc::from(format!("task_{}", state.named)) } else { Arc::from("") };
+            (id, new.kind, None, Vec::new())
+        });
+        state.by_session.insert(new.session.clone(), number);
         if known.is_none() {
-            state.by_parent.entry(parent.clone()).or_default().push(number);
+            state.by_parent.entry(new.parent.clone()).or_default().push(number);
+        }
+        state.unannounced.insert(number);
+        if let Some(call) = &new.call {
+            state.by_call.entry((new.parent.clone(), call.clone())).or_default().push(number);
         }
         let task = Task {
             id: Arc::clone(&id),
             kind,
-            session,
-            parent,
-            name,
-            description,
-            control,
-            within,
-            call,
+            session: new.session,
+            run: new.run,
+            parent: new.parent,
+            call: new.call,
+            name: new.name,
+            description: new.description,
+            control: new.control,
+            within: new.within,
             started: Instant::now(),
-            is_waited_for: false,
+            is_waited_for: new.is_waited_for,
             progress: Progress::Made,
+            before,
+            untold,
         };
         match state.tasks.get_mut(number) {
             Some(place) => *place = task,
@@ -93,40 +112,79 @@ impl Tasks {
 
     /// Gives a task its child, which starts when its announcement has entered the session's stream.
     pub(crate) fn ready(&self, number: usize, child: ToolStream) {
-        if let Some(task) = self.lock().tasks.get_mut(number) {
-            task.progress = Progress::Ready(child);
+        let mut state = self.lock();
+        match state.tasks.get_mut(number) {
+            Some(task) if matches!(task.progress, Progress::Made) => task.progress = Progress::Ready(child),
+            // It was given up meanwhile.
+            Some(_) | None => {
+                drop(state);
+                drop_quietly(child);
+            }
         }
     }
 
-    /// The announcement of a child has entered the session's stream, or was refused. Starts the child's task where it has
-    /// one.
+    /// The announcement of a child's run has entered the session's stream, or was refused. Starts the child's task where it
+    /// has one.
     ///
     /// `is_waited_for`: whether the parent's run ends after it.
-    pub(crate) fn announced(self: &Arc<Self>, child: &SessionId, is_admitted: bool, is_waited_for: bool) {
+    pub(crate) fn announced(
+        self: &Arc<Self>,
+        child: &SessionId,
+        run: u32,
+        is_admitted: bool,
+        is_waited_for: bool,
+    ) {
         let mut state = self.lock();
         let Some(&number) = state.by_session.get(child) else { return };
-        let Some(task) = state.tasks.get_mut(number) else { return };
+        let Some(task) = state.tasks.get_mut(number).filter(|task| task.run == run) else { return };
         if !matches!(task.progress, Progress::Ready(_)) {
             return;
         }
-        let Progress::Ready(stream) = std::mem::replace(&mut task.progress, Progress::Made) else { return };
+        let Progress::Ready(stream) = mem::replace(&mut task.progress, Progress::Starting(Wanted::Yes))
+        else {
+            return;
+        };
+        task.before = None;
+        task.is_waited_for = is_waited_for;
+        let tracker = task.control.own_tasks().tracker;
+        state.settle(number);
+        drop(state);
         if !is_admitted {
-            drop(state);
-            drop(stream);
+            drop_quietly(stream);
             self.finish(number, ToolChunk::error("the session took no more sub-agents"));
             return;
         }
-        task.is_waited_for = is_waited_for;
-        let tracker = task.control.tracker();
-        let pump = pump(Arc::clone(self), number, stream);
-        task.progress = Progress::Running(tracker.spawn(pump).abort_handle());
+        // Without the lock: a runtime that is being shut down drops the child in here.
+        let abort = tracker.spawn(pump(Arc::clone(self), number, stream)).abort_handle();
+        if let Some(task) = self.lock().tasks.get_mut(number)
+            && let Progress::Starting(wanted) = task.progress
+        {
+            if wanted == Wanted::No {
+                abort.abort();
+            }
+            task.progress = Progress::Running(abort);
+        } else {
+            abort.abort();
+        }
     }
 
-    /// The child of a task, and what can be done to it.
-    pub(crate) fn child(&self, number: usize) -> Option<(SessionId, Arc<RunControl>)> {
+    /// A call's result has entered the stream: nothing follows from it, so what it made and was not announced never will be.
+    pub(crate) fn call_ended(&self, session: &SessionId, call: &ToolCallId) {
+        let mut state = self.lock();
+        if state.unannounced.is_empty() {
+            return;
+        }
+        let lost = state.by_call.get(&(session.clone(), call.clone())).cloned().unwrap_or_default();
+        let dropped = state.discard(lost);
+        drop(state);
+        self.forget(dropped);
+    }
+
+    /// The child of a task, which run of it the task is, and what can be done to it.
+    pub(crate) fn child(&self, number: usize) -> Option<(SessionId, u32, Arc<RunControl>)> {
         let state = self.lock();
         let task = state.tasks.get(number)?;
-        Some((task.session.clone(), Arc::clone(&task.control)))
+        Some((task.session.clone(), task.run, Arc::clone(&task.control)))
     }
 
     /// Takes note of what a task came to. The first end of a run counts.
@@ -136,93 +194,100 @@ impl Tasks {
         let ended = state.ended;
         let Some(task) = state.tasks.get_mut(number).filter(|task| task.is_open()) else { return };
         let outcome = result.metadata.get("outcome").and_then(|outcome| outcome.to::<Outcome>().ok());
-        task.progress = Progress::Ended(End {
-            outcome: outcome.unwrap_or(Outcome::Failed),
-            after: task.started.elapsed(),
-            number: ended,
-            untold: (task.kind != Kind::Manual).then_some(result),
-        });
+        let end = End { outcome: outcome.unwrap_or(Outcome::Failed), after: task.started.elapsed() };
+        let dropped = Discarded(vec![mem::replace(&mut task.progress, Progress::Ended(end))]);
+        if task.kind != Kind::Manual
+            && let Some(info) = task.info()
+        {
+            task.untold.push(Untold { info, result, number: ended, given_by: None });
+        }
+        state.settle(number);
         drop(state);
-        self.ended.send_modify(|ended| *ended += 1);
+        self.forget(dropped);
     }
 
     /// The results that a session's model has not been told, in the order in which the tasks ended. From here on it has.
+    ///
+    /// Those that were given to a call which came to nothing are among them.
     pub(crate) fn take_untold(&self, parent: &SessionId) -> Vec<Untold> {
         let mut untold = Vec::new();
         let mut state = self.lock();
-        let State { tasks, by_parent, .. } = &mut *state;
+        let State { tasks, by_parent, given, .. } = &mut *state;
         for number in by_parent.get(parent).into_iter().flatten() {
-            let Some(task) = tasks.get_mut(*number) else { continue };
-            let info = task.info();
-            if let Progress::Ended(end) = &mut task.progress
-                && let (Some(result), Some(info)) = (end.untold.take(), info)
-            {
-                untold.push((end.number, Untold { info, result }));
+            if let Some(task) = tasks.get_mut(*number) {
+                untold.append(&mut task.untold);
             }
         }
+        given.retain(|(session, _), _| session != parent);
         drop(state);
-        untold.sort_unstable_by_key(|(number, _)| *number);
-        untold.into_iter().map(|(_, untold)| untold).collect()
+        untold.sort_unstable_by_key(|untold| untold.number);
+        untold
     }
 
-    /// The result of one task, where the model has not been told it.
-    pub(crate) fn take_result(&self, number: usize) -> Option<ToolChunk> {
+    /// The results of one task that the model has not been told. They are in the result of this call, and told when
+    /// [that has reached the model](Self::told).
+    pub(crate) fn give(
+        &self,
+        number: usize,
+        session: &SessionId,
+        call: &ToolCallId,
+    ) -> Vec<(TaskInfo, ToolChunk)> {
         let mut state = self.lock();
-        match &mut state.tasks.get_mut(number)?.progress {
-            Progress::Ended(end) => end.untold.take(),
-            Progress::Made | Progress::Ready(_) | Progress::Running(_) | Progress::Discarded => None,
+        let Some(task) = state.tasks.get_mut(number) else { return Vec::new() };
+        let mut given = Vec::new();
+        for untold in task.untold.iter_mut().filter(|untold| untold.given_by.is_none()) {
+            untold.given_by = Some(call.clone());
+            given.push((untold.info.clone(), untold.result.clone()));
+        }
+        if !given.is_empty() {
+            state.given.insert((session.clone(), call.clone()), number);
+        }
+        given
+    }
+
+    /// The result of a call is a part of its model's conversation.
+    pub(crate) fn told(&self, session: &SessionId, call: &ToolCallId) {
+        let mut state = self.lock();
+        if state.given.is_empty() {
+            return;
+        }
+        let number = state.given.remove(&(session.clone(), call.clone()));
+        if let Some(task) = number.and_then(|number| state.tasks.get_mut(number)) {
+            task.untold.retain(|untold| untold.given_by.as_ref() != Some(call));
         }
     }
 
     pub(crate) fn has_untold(&self, parent: &SessionId) -> bool {
-        let is_untold = |task: &Task| matches!(&task.progress, Progress::Ended(End { untold: Some(_), .. }));
-        self.lock().of(parent).any(is_untold)
+        self.lock().of(parent).any(|task| !task.untold.is_empty())
     }
 
-    /// Whether a session's run waits for tasks before it ends. One whose announcement is on its way may be one of them.
+    /// Whether a session's run waits for tasks before it ends.
     pub(crate) fn is_awaited(&self, parent: &SessionId) -> bool {
-        let is_coming = |task: &Task| task.is_unannounced() && task.kind != Kind::Manual;
-        self.lock().of(parent).any(|task| (task.is_waited_for && task.is_open()) || is_coming(task))
+        self.lock().of(parent).any(|task| task.is_waited_for && task.is_open())
     }
 
-    /// The result of a session's call has entered the session's stream: what the call was to announce before was lost on
-    /// the way, and does not begin.
-    pub(crate) fn called(&self, parent: &SessionId, call: &ToolCallId) {
-        let mut dropped = Vec::new();
-        let mut state = self.lock();
-        let State { tasks, by_parent, .. } = &mut *state;
-        for number in by_parent.get(parent).into_iter().flatten() {
-            if let Some(task) = tasks.get_mut(*number)
-                && task.is_unannounced()
-                && task.call.as_ref() == Some(call)
-            {
-                dropped.push(std::mem::replace(&mut task.progress, Progress::Discarded));
-            }
-        }
-        drop(state);
-        if !dropped.is_empty() {
-            self.ended.send_modify(|ended| *ended += 1);
-        }
-        // Outside the lock: what is dropped is an agent's run.
-        drop(dropped);
-    }
-
-    /// Waits until a task of a session that its run waits for has ended.
+    /// Waits until a session's run has something to read of its tasks, where it reads it, or waits for none any more.
     ///
     /// # Cancel safety
     /// Nothing is lost when dropped.
-    pub(crate) fn one_ended(self: &Arc<Self>, parent: &SessionId) -> impl Future<Output = ()> + use<> {
-        let (tasks, parent) = (Arc::clone(self), parent.clone());
-        async move {
-            let mut ended = tasks.ended.subscribe();
-            let open = |tasks: &Self| tasks.lock().of(&parent).filter(|task| task.is_open()).count();
-            let before = open(&tasks);
-            while before > 0 && open(&tasks) >= before {
-                if ended.changed().await.is_err() {
-                    return;
-                }
+    pub(crate) async fn one_ended(&self, parent: &SessionId, reads: bool) {
+        let mut ended = self.ended.subscribe();
+        while self.is_awaited(parent) && !(reads && self.has_untold(parent)) {
+            if ended.changed().await.is_err() {
+                return;
             }
         }
+    }
+
+    /// Gives up what a session made and the stream has not announced.
+    pub(crate) fn discard_of(&self, parent: &SessionId) {
+        let mut state = self.lock();
+        let lost = state.unannounced.iter().copied();
+        let is_its = |task: &Task| task.parent == *parent;
+        let lost = lost.filter(|number| state.tasks.get(*number).is_some_and(is_its)).collect();
+        let dropped = state.discard(lost);
+        drop(state);
+        self.forget(dropped);
     }
 
     /// Waits until a task has ended.
@@ -236,6 +301,13 @@ impl Tasks {
                 return;
             }
         }
+    }
+
+    /// The task of a child that has not ended, as far as the session's stream has it.
+    pub(crate) fn open_task_of(&self, child: &SessionId) -> Option<usize> {
+        let state = self.lock();
+        let number = *state.by_session.get(child)?;
+        state.tasks.get(number).filter(|task| task.is_open()).map(|_| number)
     }
 
     /// The number of a session's task by its name, and how it is.
@@ -267,53 +339,64 @@ impl Tasks {
 
     /// Stops the tasks that a run of a session waits for.
     pub(crate) fn stop_awaited(&self, parent: &SessionId) -> Stopped {
-        let state = self.lock();
-        let numbers = state.by_parent.get(parent).cloned().unwrap_or_default();
-        state.stop(numbers.into_iter(), |task| task.is_waited_for)
+        self.stop_of(parent, |task| task.is_waited_for)
     }
 
     /// Stops what goes with a cancelled reply of the root.
     pub(crate) fn stop_with_reply(&self, root: &SessionId) -> Stopped {
-        let state = self.lock();
-        let numbers = state.by_parent.get(root).cloned().unwrap_or_default();
-        state.stop(numbers.into_iter(), |task| {
-            task.is_waited_for || task.kind == Kind::Background(OnCancel::Stop)
-        })
+        self.stop_of(root, |task| task.is_waited_for || task.kind == Kind::Background(OnCancel::Stop))
     }
 
     /// Stops the tasks whose parent is not among those that run.
     pub(crate) fn stop_orphans(&self, is_running: impl Fn(&SessionId) -> bool) -> Stopped {
-        let state = self.lock();
-        state.stop(0..state.tasks.len(), |task| !is_running(&task.parent))
+        self.stop(|task| !is_running(&task.parent))
     }
 
     pub(crate) fn stop_all(&self) -> Stopped {
-        let state = self.lock();
-        state.stop(0..state.tasks.len(), |_| true)
+        self.stop(|_| true)
     }
 
-    /// Drops a task that was not announced.
+    fn stop_of(&self, parent: &SessionId, which: impl Fn(&Task) -> bool) -> Stopped {
+        let mut state = self.lock();
+        let numbers = state.by_parent.get(parent).cloned().unwrap_or_default();
+        let (stopped, dropped) = state.stop(numbers, which);
+        drop(state);
+        self.forget(dropped);
+        stopped
+    }
+
+    fn stop(&self, which: impl Fn(&Task) -> bool) -> Stopped {
+        let mut state = self.lock();
+        let numbers = (0..state.tasks.len()).collect();
+        let (stopped, dropped) = state.stop(numbers, which);
+        drop(state);
+        self.forget(dropped);
+        stopped
+    }
+
+    /// Gives up a task that was not announced.
     pub(crate) fn discard(&self, number: usize) {
-        let mut state = self.lock();
-        let task = state.tasks.get_mut(number).filter(|task| task.is_unannounced());
-        let dropped = task.map(|task| std::mem::replace(&mut task.progress, Progress::Discarded));
-        drop(state);
-        // Outside the lock: what is dropped is an agent's run.
-        drop(dropped);
+        let dropped = self.lock().discard(vec![number]);
+        self.forget(dropped);
     }
 
-    /// Drops the tasks that were to be announced by a run which has ended: nobody will hear of them.
+    /// Gives up the tasks that were to be announced by a run which has ended: nobody will hear of them.
     pub(crate) fn discard_unannounced(&self, within: &Arc<RunControl>) {
-        let mut dropped = Vec::new();
         let mut state = self.lock();
-        for task in &mut state.tasks {
-            if task.is_unannounced() && Arc::ptr_eq(task.within.uppermost(), within.uppermost()) {
-                dropped.push(std::mem::replace(&mut task.progress, Progress::Discarded));
-            }
-        }
+        let is_within = |task: &Task| Arc::ptr_eq(task.within.uppermost(), within.uppermost());
+        let lost = state.unannounced.iter().copied();
+        let lost = lost.filter(|number| state.tasks.get(*number).is_some_and(is_within)).collect();
+        let dropped = state.discard(lost);
         drop(state);
-        // Outside the lock: what is dropped is an agent's run.
-        drop(dropped);
+        self.forget(dropped);
+    }
+
+    /// Drops what ended or was given up, and wakes whoever waits for it.
+    fn forget(&self, dropped: Discarded) {
+        if !dropped.0.is_empty() {
+            drop(dropped);
+            self.ended.send_modify(|ended| *ended += 1);
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -327,19 +410,51 @@ impl State {
         self.by_parent.get(parent).into_iter().flatten().filter_map(|number| self.tasks.get(*number))
     }
 
-    fn stop(&self, numbers: impl Iterator<Item = usize>, which: impl Fn(&Task) -> bool) -> Stopped {
-        let mut stopped = Vec::new();
+    /// Takes note that a task is announced, or never will be.
+    fn settle(&mut self, number: usize) {
+        self.unannounced.remove(&number);
+        let Some(task) = self.tasks.get(number) else { return };
+        let Some(call) = &task.call else { return };
+        let key = (task.parent.clone(), call.clone());
+        if let Some(made) = self.by_call.get_mut(&key) {
+            made.retain(|made| *made != number);
+            if made.is_empty() {
+                self.by_call.remove(&key);
+            }
+        }
+    }
+
+    /// Gives up those of these tasks that were not announced: a first run was never there, a further one neither.
+    fn discard(&mut self, numbers: Vec<usize>) -> Discarded {
+        let mut dropped = Vec::new();
         for number in numbers {
-            if let Some(task) = self.tasks.get(number)
-                && let Progress::Running(abort) = &task.progress
-                && which(task)
-            {
-                task.control.cancel();
-                abort.abort();
+            let Some(task) = self.tasks.get_mut(number).filter(|task| task.is_unannounced()) else {
+                continue;
+            };
+            let instead = task.before.take().map_or(Progress::Discarded, Progress::Ended);
+            dropped.push(mem::replace(&mut task.progress, instead));
+            self.settle(number);
+        }
+        Discarded(dropped)
+    }
+
+    /// Stops those of these tasks that run, and gives up those that were not announced.
+    fn stop(&mut self, numbers: Vec<usize>, which: impl Fn(&Task) -> bool) -> (Stopped, Discarded) {
+        let (mut stopped, mut lost) = (Vec::new(), Vec::new());
+        for number in numbers {
+            let Some(task) = self.tasks.get_mut(number).filter(|task| which(task)) else { continue };
+            match &mut task.progress {
+                Progress::Made | Progress::Ready(_) => lost.push(number),
+                Progress::Starting(wanted) => *wanted = Wanted::No,
+                Progress::Running(abort) => abort.abort(),
+                Progress::Ended(_) | Progress::Discarded => continue,
+            }
+            task.control.cancel();
+            if !task.is_unannounced() {
                 stopped.push((number, task.session.clone(), Arc::clone(&task.control)));
             }
         }
-        Stopped { tasks: stopped }
+        (Stopped { tasks: stopped }, self.discard(lost))
     }
 }
 
@@ -353,21 +468,27 @@ impl Stopped {
         self.tasks.iter().map(|(_, session, _)| session)
     }
 
-    /// Waits until nothing of them lives.
+    /// Waits until nothing of them lives, nor of the tasks that they and all they waited for had started, and gives up what
+    /// was still to be announced by them.
     ///
     /// # Cancel safety
     /// Nothing is lost when dropped.
-    pub(crate) async fn gone(&self) {
-        for (_, _, control) in &self.tasks {
-            control.gone().await;
+    pub(crate) fn gone<'a>(&'a self, tasks: &'a Tasks) -> BoxFuture<'a, ()> {
+        async move {
+            for (_, _, control) in &self.tasks {
+                control.gone().await;
+                tasks.discard_unannounced(control);
+                let below = tasks.stop(|task| Arc::ptr_eq(task.within.uppermost(), control));
+                below.gone(tasks).await;
+                below.finish(tasks);
+            }
         }
+        .boxed()
     }
 
-    /// Says of those that did not end by themselves that they were interrupted. What they were about to announce is
-    /// dropped with them.
+    /// Says of those that did not end by themselves that they were interrupted.
     pub(crate) fn finish(&self, tasks: &Tasks) {
-        for (number, _, control) in &self.tasks {
-            tasks.discard_unannounced(control);
+        for (number, ..) in &self.tasks {
             let result = tasks.lock().tasks.get(*number).map(stopped);
             if let Some(result) = result {
                 tasks.finish(*number, result);
@@ -392,7 +513,7 @@ async fn pump(tasks: Arc<Tasks>, number: usize, mut child: ToolStream) {
         let is_over = batch.end.is_some();
         if is_over {
             // Its place is free, and what it held is gone, before anybody hears that it has ended.
-            drop(child);
+            drop_quietly(child);
             tasks.ingress.send(number, batch).await;
             return;
         }

@@ -13,7 +13,7 @@ pub use stop::StopTask;
 use std::{future::Future, sync::Arc};
 
 use anabranch_pipeline::{ToolContext, ToolStream, ToolYield};
-use anabranch_proto::{ContentBlock, TextBlock, ToolChunk};
+use anabranch_proto::{ContentBlock, TextBlock, ToolCallId, ToolChunk};
 use futures::{StreamExt, stream};
 
 use super::{TaskInfo, TaskStatus};
@@ -72,15 +72,19 @@ fn line(info: &TaskInfo) -> String {
     }
 }
 
-/// What there is to say of a task that has ended: its result where the model was not told it.
-fn ended(host: &Host, number: usize, id: &str) -> ToolChunk {
+/// What there is to say of a task that has ended: its results where the model was not told them.
+fn ended(host: &Host, call: &ToolCallId, number: usize, id: &str) -> ToolChunk {
     let Host { identity, .. } = host;
-    let result = identity.shared.tasks.take_result(number);
     let Some((_, info)) = identity.shared.tasks.find(&identity.session_id, id) else {
         return ToolChunk::error(format!("there is no background task `{id}` any more"));
     };
-    match result {
-        Some(result) => titled(&info, result),
-        None => ToolChunk::text(format!("{}\nIts result was given to you before.", line(&info))),
-    }
+    let given = identity.shared.tasks.give(number, &identity.session_id, call);
+    let told = given.into_iter().map(|(info, result)| titled(&info, result)).reduce(|mut all, mut last| {
+        all.content.push(TextBlock::new("\n\n").into());
+        all.content.append(&mut last.content);
+        all.state = last.state;
+        all.metadata = last.metadata;
+        all
+    });
+    told.unwrap_or_else(|| ToolChunk::text(format!("{}\nIts result was given to you before.", line(&info))))
 }

@@ -1,12 +1,14 @@
 //! The runtime's public behaviour, one module a concern.
 
 mod background;
+mod blocking;
 mod cancel;
 mod conversation;
 mod failure;
 mod foreign;
 mod forks;
 mod hostile;
+mod hostile_tasks;
 mod metadata_uses;
 mod one_run;
 mod peers;

@@ -72,7 +72,7 @@ impl Tool for CheckTask {
             }
             match tasks.find(&host.identity.session_id, &task_id) {
                 Some((_, info)) if info.status == TaskStatus::Running => ToolChunk::text(line(&info)),
-                _ => ended(&host, number, &task_id),
+                _ => ended(&host, &invocation.id, number, &task_id),
             }
         })
     }

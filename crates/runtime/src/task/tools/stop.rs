@@ -54,7 +54,7 @@ impl Tool for StopTask {
                 tasks.cancel(number);
                 tasks.has_ended(number).await;
             }
-            let mut chunk = ended(&host, number, &task_id);
+            let mut chunk = ended(&host, &invocation.id, number, &task_id);
             if was_running {
                 // It was to be stopped, so that it was is no failure of this call.
                 chunk.state = anabranch_proto::ToolResultState::Success;
