@@ -111,6 +111,17 @@ mod tests {
     }
 
     #[test]
+    fn each_fault_fits_the_source() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+        for mutant in TABLE {
+            let source = std::fs::read_to_string(root.join(mutant.file)).unwrap();
+            let count = source.matches(mutant.old).count();
+            assert_eq!(count, 1, "{}: its text is {count} times in {}", mutant.name, mutant.file);
+            assert_ne!(mutant.old, mutant.new, "{}", mutant.name);
+        }
+    }
+
+    #[test]
     fn names_are_unique() {
         let names: std::collections::BTreeSet<_> = TABLE.iter().map(|mutant| mutant.name).collect();
         assert_eq!(names.len(), TABLE.len());

@@ -222,20 +222,20 @@ pub(super) const TABLE: &[Mutant] = &[
     Mutant {
         name: "an agent is told of a background child again and again",
         file: "crates/runtime/src/task/registry.rs",
-        old: "let (Some(result), Some(info)) = (end.untold.take(), info)",
-        new: "let (Some(result), Some(info)) = (end.untold.clone(), info)",
+        old: "                untold.append(&mut task.untold);",
+        new: "                for told in &task.untold {\n                    let (info, result) = (told.info.clone(), told.result.clone());\n                    untold.push(Untold { info, result, number: told.number, given_by: None });\n                }",
     },
     Mutant {
         name: "what a background child was about to announce keeps its place",
         file: "crates/runtime/src/task/registry.rs",
-        old: "            tasks.discard_unannounced(control);\n            let result",
-        new: "            let _ = control;\n            let result",
+        old: "get_mut(number).filter(|task| task.is_unannounced()) else {",
+        new: "get_mut(number).filter(|task| task.is_unannounced() && number > 100_000) else {",
     },
     Mutant {
         name: "a background child is not waited for while its announcement is on its way",
         file: "crates/runtime/src/task/registry.rs",
-        old: "task.is_unannounced() && task.kind != Kind::Manual;",
-        new: "task.is_unannounced() && task.kind != Kind::Manual && false;",
+        old: "            is_waited_for: new.is_waited_for,",
+        new: "            is_waited_for: false,",
     },
     Mutant {
         name: "what a background child says after its end enters",

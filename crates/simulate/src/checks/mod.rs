@@ -13,6 +13,7 @@ mod replay;
 mod requests;
 mod story;
 mod times;
+mod unread;
 
 use std::fmt;
 
@@ -65,6 +66,7 @@ const TABLE: &[(&str, Find)] = &[
     ("readers", readers::each_reads_the_log),
     ("delays", times::nobody_is_held_up),
     ("times", times::deadlines_are_kept),
+    ("unread", unread::readers_change_nothing),
     ("left", left::nothing_is_left),
     ("seen", left::no_fake_saw_a_fault),
 ];

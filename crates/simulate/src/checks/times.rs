@@ -80,7 +80,7 @@ fn between(from: Timestamp, to: Timestamp) -> u64 {
 const HOLDS: u64 = 32;
 
 /// For how many milliseconds readers may hold producers back.
-fn held_up(plan: &Plan) -> u64 {
+pub(super) fn held_up(plan: &Plan) -> u64 {
     let replies = plan.prompts.iter().map(|prompt| (true, prompt.reply.pace));
     let readers = plan.readers.iter().map(|reader| (reader.lossless, reader.pace));
     let has_slow = replies.chain(readers).any(|(lossless, pace)| lossless && pace != Pace::Fast);
