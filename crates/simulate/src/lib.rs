@@ -24,6 +24,7 @@ mod random;
 mod read;
 pub mod report;
 mod run;
+mod seen;
 pub mod shrink;
 mod stamp;
 mod world;

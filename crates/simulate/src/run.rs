@@ -19,8 +19,9 @@ use crate::{
     person::{REQUEST, person},
     plan::{self, Ask, CallPlan, CancelHow, PANIC, Plan, SessionEnding},
     read::{self, ReadRecord},
+    seen::Seen,
     stamp::VirtualStamp,
-    world::{ROOT, Seen, World},
+    world::{ROOT, World},
 };
 
 /// How long a model call may take, in milliseconds: more than any pause, less than a session's patience.
@@ -125,7 +126,7 @@ pub fn run(plan: &Plan) -> Record {
     drop(runtime);
     world.forget_template();
     let hangs = played.is_err();
-    let mut record = played.unwrap_or_else(|_| Record::empty(plan));
+    let mut record = played.unwrap_or_else(|_| Record::empty());
     record.seen = world.take();
     (record.log, record.times) = (world.log.all(), world.log.times());
     record.hangs = hangs;
@@ -136,7 +137,7 @@ pub fn run(plan: &Plan) -> Record {
 }
 
 impl Record {
-    fn empty(_: &Plan) -> Self {
+    fn empty() -> Self {
         Self {
             log: Vec::new(),
             times: Vec::new(),
@@ -208,7 +209,7 @@ fn permissions(world: &Arc<World>) -> Permissions {
 }
 
 async fn play(plan: &Plan, world: &Arc<World>) -> Record {
-    let mut record = Record::empty(plan);
+    let mut record = Record::empty();
     let agent = self::agent(plan, world, "root".to_owned(), None);
     world.set_template(agent.clone());
     for number in plan::calls(plan).flat_map(CallPlan::members) {

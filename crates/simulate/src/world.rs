@@ -8,13 +8,14 @@ use std::{
     },
 };
 
-use anabranch_proto::{ChildScope, Message, SessionId};
+use anabranch_proto::{ChildScope, SessionId};
 use anabranch_runtime::{Agent, Session};
 use futures::FutureExt as _;
 
 use crate::{
     log::RecordingLog,
     plan::{self, AgentPlan, CallPlan, CancelHow, CancelPlan, Plan, Way, Work},
+    seen::{Cancel, Request, Seen},
 };
 
 /// Beyond so many polls of fakes a run does not come to an end: the fakes then end by themselves.
@@ -62,44 +63,6 @@ struct State {
     ran: Vec<u32>,
     /// How many events each call was told that it had emitted.
     reports: HashMap<u32, usize>,
-}
-
-/// What the fakes saw.
-#[derive(Debug, Default)]
-pub(crate) struct Seen {
-    pub(crate) requests: Vec<Request>,
-    pub(crate) cancels: Vec<Cancel>,
-    /// What must not happen.
-    pub(crate) faults: Vec<String>,
-    pub(crate) stopped: Vec<SessionId>,
-    pub(crate) steered: Vec<SessionId>,
-    pub(crate) ran: Vec<u32>,
-    /// How many events each call was told that it had emitted.
-    pub(crate) reports: HashMap<u32, usize>,
-}
-
-/// What a model was asked.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Request {
-    /// Whose model it was.
-    pub(crate) agent: u32,
-    /// Which of the run's model calls it was, from 0.
-    pub(crate) turn: u32,
-    /// The conversation.
-    pub(crate) messages: Vec<Message>,
-}
-
-/// What was stopped.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Cancel {
-    /// Whose run, where there was one: the number of its prompt, from 0.
-    pub(crate) prompt: Option<usize>,
-    /// Whether all that follow are stopped too.
-    pub(crate) closes: bool,
-    /// From which number on it must have been noticed.
-    pub(crate) noticed: u64,
-    /// Whether nothing else ended the run.
-    pub(crate) is_last_resort: bool,
 }
 
 impl World {

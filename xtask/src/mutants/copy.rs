@@ -8,7 +8,7 @@ use crate::error::Error;
 use crate::mutants::table::Mutant;
 use crate::process;
 
-/// A copy of the files that git tracks. One that is there is brought up to date: what did not change is not built again.
+/// A copy of the files that git does not ignore. One that is there is brought up to date: what did not change is not built again.
 #[derive(Debug)]
 pub(super) struct Copy {
     folder: PathBuf,
@@ -24,7 +24,13 @@ pub(super) struct Planted {
 impl Copy {
     pub(super) fn new(root: &Path, folder: &Path) -> Result<Self, Error> {
         let mut list = Command::new("git");
-        let list = process::output(list.current_dir(root).args(["ls-files", "-z"]))?;
+        let list = process::output(list.current_dir(root).args([
+            "ls-files",
+            "-z",
+            "--cached",
+            "--others",
+            "--exclude-standard",
+        ]))?;
         for name in String::from_utf8_lossy(&list).split('\0').filter(|name| !name.is_empty()) {
             // A file that is tracked and gone belongs to no copy either.
             let Ok(content) = fs::read(root.join(name)) else { continue };

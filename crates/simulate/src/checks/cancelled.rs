@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use anabranch_proto::{EventKind, Outcome, Scope};
 
 use super::{Story, ensure, story::Run};
-use crate::world::Cancel;
+use crate::seen::Cancel;
 
 /// Once a cancel was noticed nothing of the run completes any more, and the run is interrupted.
 pub(super) fn nothing_completes_after_a_cancel(story: &Story<'_>) -> Result<(), String> {

@@ -7,7 +7,7 @@ use super::{
     expected::{Natural, is_left_alone, loses_terminal, natural},
     story::{Run, Who},
 };
-use crate::world::Cancel;
+use crate::seen::Cancel;
 
 /// Each run ends with exactly one terminal, and that is its last event.
 pub(super) fn each_run_has_one_terminal(story: &Story<'_>) -> Result<(), String> {

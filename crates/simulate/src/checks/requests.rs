@@ -8,7 +8,7 @@ use anabranch_session::MessageAccumulator;
 use super::{Story, ensure, story::Who};
 use crate::{
     plan::{self, Meddling, Way, Work},
-    world::Request,
+    seen::Request,
 };
 
 /// Each model is asked with the messages that a replay of the log builds.

@@ -13,7 +13,8 @@ use super::{
 };
 use crate::{
     plan::{Behaviour, CallPlan, Child, Part, Refusal, TurnEnd, Work},
-    world::{Request, World},
+    seen::Request,
+    world::World,
 };
 
 /// The model of every agent: it knows by the prompt whose it is, unless it is told, and answers as the plan says.

@@ -3,6 +3,7 @@
 //! A plan says what every fake does, so that one can be shrunk and printed, and so that the checks know what must come
 //! out. Numbers name agents and calls: a part that is taken away leaves the others what they were.
 
+mod around;
 mod behaviour;
 mod generate;
 mod spawn;
