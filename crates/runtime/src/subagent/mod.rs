@@ -2,8 +2,10 @@
 
 mod adopt;
 mod arguments;
+mod born;
 mod child;
 mod deadline;
+mod detached;
 mod foreign;
 mod parallel;
 mod resume;
