@@ -12,6 +12,7 @@ mod metadata_uses;
 mod one_run;
 mod peers;
 mod questions;
+mod races;
 mod readers;
 mod sessions;
 mod spawning;
