@@ -7,9 +7,11 @@ use std::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicUsize, Ordering},
     },
+    task::Waker,
 };
 
 use anabranch_proto::SessionId;
+use futures::task::AtomicWaker;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::inbox::Inbox;
@@ -20,6 +22,8 @@ pub(crate) struct RunControl {
     cancel: CancellationToken,
     /// How many questions to people are open in it and in all runs beneath it.
     questions: AtomicUsize,
+    /// Who counts its time: woken where its questions begin and where they end.
+    clock: AtomicWaker,
     /// What was said to it while it is under way.
     pub(crate) inbox: Inbox,
     place: Place,
@@ -27,8 +31,9 @@ pub(crate) struct RunControl {
 
 /// Where a run is in the tree of those that wait for one another.
 enum Place {
-    /// Nobody waits for it: a run of the root, or one in the background.
-    Top(OwnTasks),
+    /// No call waits for it: a run of the root, or one in the background. Of the latter the run that started it may wait for
+    /// its end.
+    Top(OwnTasks, Option<Arc<RunControl>>),
     /// The run that spawned it waits for it.
     Under(Arc<RunControl>),
 }
@@ -44,24 +49,23 @@ pub(crate) struct OwnTasks {
 impl RunControl {
     /// That of a run that nobody waits for.
     pub(crate) fn top(session_id: SessionId, cancel: CancellationToken) -> Arc<Self> {
-        Arc::new(Self {
-            session_id,
-            cancel,
-            questions: AtomicUsize::new(0),
-            inbox: Inbox::default(),
-            place: Place::Top(OwnTasks::default()),
-        })
+        Self::new(session_id, cancel, Place::Top(OwnTasks::default(), None))
+    }
+
+    /// That of a run in the background which this run waits for when it has nothing else to do.
+    pub(crate) fn awaited(self: &Arc<Self>, session_id: SessionId) -> Arc<Self> {
+        let place = Place::Top(OwnTasks::default(), Some(Arc::clone(self)));
+        Self::new(session_id, CancellationToken::new(), place)
     }
 
     /// That of a run which this run spawns.
     pub(crate) fn child(self: &Arc<Self>, session_id: SessionId) -> Arc<Self> {
-        Arc::new(Self {
-            session_id,
-            cancel: CancellationToken::new(),
-            questions: AtomicUsize::new(0),
-            inbox: Inbox::default(),
-            place: Place::Under(Arc::clone(self)),
-        })
+        Self::new(session_id, CancellationToken::new(), Place::Under(Arc::clone(self)))
+    }
+
+    fn new(session_id: SessionId, cancel: CancellationToken, place: Place) -> Arc<Self> {
+        let (questions, clock) = (AtomicUsize::new(0), AtomicWaker::new());
+        Arc::new(Self { session_id, cancel, questions, clock, inbox: Inbox::default(), place })
     }
 
     pub(crate) fn cancel(&self) {
@@ -89,7 +93,7 @@ impl RunControl {
     /// The tasks of this run and of all that belong to it.
     pub(crate) fn own_tasks(self: &Arc<Self>) -> OwnTasks {
         match &self.uppermost().place {
-            Place::Top(tasks) => tasks.clone(),
+            Place::Top(tasks, _) => tasks.clone(),
             // The uppermost is a top.
             Place::Under(_) => OwnTasks::default(),
         }
@@ -109,14 +113,22 @@ impl RunControl {
     /// The run has ended: nothing is spawned by it any more, and no task that belongs to it goes on.
     fn end(&self) {
         self.cancel.cancel();
-        if let Place::Top(OwnTasks { over, .. }) = &self.place {
+        if let Place::Top(OwnTasks { over, .. }, _) = &self.place {
             over.cancel();
         }
     }
 
     fn parent(&self) -> Option<&Self> {
         match &self.place {
-            Place::Top(_) => None,
+            Place::Top(..) => None,
+            Place::Under(parent) => Some(parent),
+        }
+    }
+
+    /// The run whose time stands still while this one asks.
+    fn waiting(&self) -> Option<&Self> {
+        match &self.place {
+            Place::Top(_, waiting) => waiting.as_deref(),
             Place::Under(parent) => Some(parent),
         }
     }
@@ -124,13 +136,16 @@ impl RunControl {
     /// Takes note of a question to people: nobody's time runs while it is open, its own nor that of those who wait for it.
     pub(crate) fn ask(self: &Arc<Self>) -> Asking {
         self.each_upwards(|run| {
-            run.questions.fetch_add(1, Ordering::AcqRel);
+            if run.questions.fetch_add(1, Ordering::AcqRel) == 0 {
+                run.clock.wake();
+            }
         });
         Asking(Arc::clone(self))
     }
 
-    /// Whether it waits for a person, or a run beneath it does.
-    pub(crate) fn is_asking(&self) -> bool {
+    /// Whether it waits for a person, or a run beneath it does. Whoever counts its time is woken when that changes.
+    pub(crate) fn is_asking(&self, clock: &Waker) -> bool {
+        self.clock.register(clock);
         self.questions.load(Ordering::Acquire) > 0
     }
 
@@ -138,7 +153,7 @@ impl RunControl {
         let mut run = Some(self);
         while let Some(this) = run {
             change(this);
-            run = this.parent();
+            run = this.waiting();
         }
     }
 }
@@ -155,7 +170,9 @@ pub(crate) struct Asking(Arc<RunControl>);
 impl Drop for Asking {
     fn drop(&mut self) {
         self.0.each_upwards(|run| {
-            run.questions.fetch_sub(1, Ordering::AcqRel);
+            if run.questions.fetch_sub(1, Ordering::AcqRel) == 1 {
+                run.clock.wake();
+            }
         });
     }
 }
@@ -208,12 +225,13 @@ mod tests {
         let (child, sibling) = (root.child("child".into()), root.child("sibling".into()));
         let grandchild = child.child("grandchild".into());
         let (first, second) = (grandchild.ask(), grandchild.ask());
-        assert!([&root, &child, &grandchild].iter().all(|run| run.is_asking()));
-        assert!(!sibling.is_asking());
+        let is_asking = |run: &Arc<RunControl>| run.is_asking(Waker::noop());
+        assert!([&root, &child, &grandchild].into_iter().all(is_asking));
+        assert!(!is_asking(&sibling));
         drop(first);
-        assert!(child.is_asking());
+        assert!(is_asking(&child));
         drop(second);
-        assert!(![&root, &child, &grandchild].iter().any(|run| run.is_asking()));
+        assert!(![&root, &child, &grandchild].into_iter().any(is_asking));
     }
 
     #[test]

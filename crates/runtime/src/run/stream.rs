@@ -225,9 +225,13 @@ impl AgentRun {
 impl Drop for AgentRun {
     fn drop(&mut self) {
         // Whoever drops a run in mid-work says what became of it; its background children are told to end here.
-        let RunIdentity { session_id, scope, shared, .. } = self.machine.identity();
+        let RunIdentity { session_id, scope, kept, shared, .. } = self.machine.identity();
         if *scope != Scope::Root {
             drop(shared.tasks.stop_awaited(session_id));
+            if kept.is_none() {
+                // Nobody will ever read it.
+                drop(shared.tasks.take_untold(session_id));
+            }
             self.machine.stopped();
         }
     }

@@ -159,7 +159,7 @@ impl<W: Work> Stream for Child<W> {
                         *this.is_cut = true;
                         cut(this.work.as_mut(), Outcome::Interrupted, None);
                     } else if let Some(deadline) = this.deadline
-                        && deadline.poll(this.control.is_asking(), cx).is_ready()
+                        && deadline.poll(this.control.is_asking(cx.waker()), cx).is_ready()
                     {
                         *this.is_cut = true;
                         let text = format!("timed out after {} s", deadline.timeout().as_secs_f64());

@@ -68,8 +68,13 @@ impl Spawn {
     ) -> Made {
         let tasks = Arc::clone(&self.host.identity.shared.tasks);
         let scope = self.scope();
-        // Nobody waits for it, so neither its end nor its questions are anybody else's.
-        let control = RunControl::top(scope.child_session_id.clone(), CancellationToken::new());
+        let session = scope.child_session_id.clone();
+        // Where nobody waits for it neither its end nor its questions are anybody else's.
+        let control = if scope.depth > 1 {
+            self.host.identity.control.awaited(session)
+        } else {
+            RunControl::top(session, CancellationToken::new())
+        };
         let (number, id) = tasks.make(NewTask {
             again,
             kind,

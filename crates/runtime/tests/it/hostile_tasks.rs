@@ -653,3 +653,43 @@ async fn a_child_that_asks_after_the_reply_has_ended_is_answered_between_replies
     whole(&session).await;
     assert!(session.prompt("More?").now_or_never().unwrap().is_err());
 }
+
+#[tokio::test(start_paused = true)]
+async fn the_time_of_all_who_wait_stands_still_while_a_task_asks_and_runs_on_from_there() {
+    use anabranch_runtime::{Answer, Permissions};
+    for (work, expected) in [(1, Outcome::Completed), (20, Outcome::TimedOut)] {
+        let leaf = ScriptedModel::new("scripted")
+            .turn(|_| Turn::new().wait(SECOND * 5).call("echo", json!({ "text": "x" })))
+            .turn(move |request| Turn::new().wait(SECOND * work).text(request.last_result_text()));
+        let leaf = Agent::builder("leaf", leaf).tool(crate::support::echo()).build();
+        let middle = ScriptedModel::new("scripted")
+            .turn(|_| Turn::new().call("spawn_subagent", start("leaf")))
+            .turn(|_| Turn::new().text("I wait."))
+            .turn(|request| Turn::new().text(hints(request).concat()));
+        let middle = Agent::builder("middle", middle).tool(named(leaf)).build();
+        for on_own_task in [false, true] {
+            let call = json!({ "task": "x", "timeout": 10, "metadata": { "node_id": "middle" } });
+            let spawn =
+                if on_own_task { named(middle.clone()).on_own_tasks() } else { named(middle.clone()) };
+            let model = ScriptedModel::new("scripted")
+                .turn(move |_| Turn::new().call("spawn_subagent", &call))
+                .turn(|request| Turn::new().text(request.last_result_text()));
+            let agent =
+                Agent::builder("master", model).tool(spawn).permissions(Permissions::new().ask("echo"));
+            let session = agent.build().session();
+            let reply = session.prompt("Go.").await.unwrap();
+            tokio::time::sleep(SECOND * 1_000).await;
+            let questions = session.questions();
+            assert_eq!(questions.len(), 1, "nobody's time is over");
+            let answered = tokio::time::Instant::now();
+            session.answer(&questions[0].session_id, &questions[0].call.id, Answer::allow()).unwrap();
+            soon(reply.finished()).await.unwrap();
+            assert_eq!(answered.elapsed(), SECOND * work.min(5), "5 of 10 seconds were left");
+            let seen = whole(&session).await;
+            let ends = kind(of_child(&seen, "middle"), |kind| {
+                if let EventKind::StreamComplete(end) = kind { Some(end.outcome) } else { None }
+            });
+            assert_eq!(ends, [expected], "{on_own_task}");
+        }
+    }
+}

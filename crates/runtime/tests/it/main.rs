@@ -13,6 +13,7 @@ mod metadata_uses;
 mod one_run;
 mod peers;
 mod questions;
+mod races;
 mod readers;
 mod resuming;
 mod sessions;
