@@ -77,8 +77,18 @@ impl Spawn {
             )
         });
         let Self { keys, slot, timeout, .. } = self;
-        let birth =
-            Birth { announcement: None, scope, keys, slot, timeout, control, open, footer, report: None };
+        let birth = Birth {
+            announcement: None,
+            scope,
+            keys,
+            slot,
+            timeout,
+            control,
+            open,
+            shared: Arc::clone(&identity.shared),
+            footer,
+            report: None,
+        };
         let prompt = self.prompt.origin(MessageOrigin::Parent);
         Newborn { birth, identity, source_name: self.source_name, prompt, history: self.history }
     }
