@@ -46,7 +46,7 @@ pub(crate) struct Shared {
     pub(crate) runs: Arc<Runs>,
     pub(crate) questions: Arc<Questions>,
     pub(crate) tasks: Arc<Tasks>,
-    pub(crate) memories: Memories,
+    pub(crate) memories: Arc<Memories>,
 }
 
 /// A run as its tools see it: the means to spawn a child of it.

@@ -375,7 +375,7 @@ impl SessionBuilder {
             runs: Arc::clone(&core.runs),
             questions: Arc::clone(&core.questions),
             tasks: Arc::clone(&core.tasks),
-            memories: Memories::default(),
+            memories: Arc::<Memories>::default(),
         };
         let identity = RunIdentity {
             session_id: core.id.clone(),

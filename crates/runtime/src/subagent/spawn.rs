@@ -23,7 +23,7 @@ use super::{
 use crate::{
     Agent, Prompt, SpawnError,
     limits::Slot,
-    run::{AgentRun, Fork, Host, Manner, Memory, RunControl, RunIdentity, RunResult},
+    run::{AgentRun, Fork, Host, Loan, Manner, Memory, RunControl, RunIdentity, RunResult},
     task::{Kind, NewTask, OnCancel},
 };
 
@@ -104,6 +104,8 @@ pub struct Spawn {
     keys: Metadata,
     timeout: Option<Duration>,
     keep: Keep,
+    /// What the session has from its last run, until this one begins.
+    loan: Option<Loan>,
     place: Place,
 }
 
@@ -152,17 +154,12 @@ impl Spawn {
     ) -> Result<(Self, Agent), SpawnError> {
         let host = context.host::<Host>().ok_or(SpawnError::NoSession)?;
         let memories = &host.identity.shared.memories;
-        let memory = memories.take(session).ok_or_else(|| {
+        let (memory, loan) = memories.lend(session).ok_or_else(|| {
             SpawnError::Argument(format!("nothing is kept of the session `{session}`, so it cannot go on"))
         })?;
         let call = Some(context.call_id().clone());
-        let mut spawn = match Self::under(&host, call, Arc::clone(&memory.source_name), prompt.into()) {
-            Ok(spawn) => spawn,
-            Err(error) => {
-                memories.keep(session.clone(), memory);
-                return Err(error);
-            }
-        };
+        let mut spawn = Self::under(&host, call, Arc::clone(&memory.source_name), prompt.into())?;
+        spawn.loan = Some(loan);
         let Memory { agent, subagent_id, messages, run, manner, .. } = memory;
         spawn.session = Some((session.clone(), subagent_id, run.saturating_add(1)));
         spawn.history = messages;
@@ -195,6 +192,7 @@ impl Spawn {
             keys: Metadata::default(),
             timeout: None,
             keep: Keep::Ephemeral,
+            loan: None,
             place: Place::WithParent,
         })
     }
@@ -319,7 +317,7 @@ impl Spawn {
 
     /// Makes a task of the child: it starts when its announcement, which is given here, has entered the session's stream.
     fn make_task(
-        self,
+        mut self,
         agent: &Agent,
         kind: Kind,
         again: Option<usize>,
@@ -347,6 +345,7 @@ impl Spawn {
             within: Arc::clone(&self.host.identity.control),
             // A sub-agent may have nothing else to do before its announcement has come to where it counts.
             is_waited_for: scope.depth > 1,
+            loan: self.loan.take(),
         });
         let named = Some(&*id).filter(|id| !id.is_empty());
         let announcement = self.announcement(&scope, named);
@@ -415,7 +414,10 @@ impl Spawn {
             kept: (self.keep == Keep::Kept).then(|| Arc::new(self.manner())),
             shared,
         };
-        let Self { keys, slot, timeout, .. } = self;
+        let Self { keys, slot, timeout, loan, .. } = self;
+        if let Some(loan) = loan {
+            loan.spend();
+        }
         let birth = Birth { announcement: None, scope, keys, slot, timeout, control, open, report: None };
         let prompt = self.prompt.origin(MessageOrigin::Parent);
         Newborn { birth, identity, source_name: self.source_name, prompt, history: self.history }
