@@ -30,6 +30,14 @@ pub(crate) enum Error {
         /// What the system said.
         source: io::Error,
     },
+    /// A file cannot be written.
+    #[error("cannot write {path}")]
+    Write {
+        /// The file.
+        path: String,
+        /// What the system said.
+        source: io::Error,
+    },
     /// A program printed something else than was expected of it.
     #[error("cannot understand the output of `{command}`:\n{output}")]
     Unreadable {

@@ -20,6 +20,7 @@ mod interop;
 mod linear;
 mod metadata;
 mod model;
+mod mutants;
 mod process;
 mod simulate;
 mod tidy;
@@ -48,6 +49,8 @@ enum Command {
     /// Run random conversations of agents that misbehave; everything after `simulate` goes to the simulator
     #[command(disable_help_flag = true)]
     Simulate(PassedArgs),
+    /// Plant faults into a copy of the workspace: the simulator must find each
+    Mutants(mutants::MutantsArgs),
     /// Fuzz the readers and the verifier; prints executions, coverage and corpus
     Fuzz(fuzz::FuzzArgs),
     /// Count instructions at two sizes: what is linear stays so
@@ -88,6 +91,7 @@ fn main() -> ExitCode {
         Command::Ci(ci) => ci::run(if ci.quick { ci::Extent::Quick } else { ci::Extent::Full }),
         Command::Interop(interop) => interop::run(interop.peer),
         Command::Fuzz(args) => fuzz::run(&args),
+        Command::Mutants(args) => mutants::run(&args),
         Command::Linear => linear::run(),
         Command::Model => model::run(),
         Command::Tidy => tidy::run(),
@@ -136,6 +140,7 @@ mod tests {
             | Command::Fuzz(_)
             | Command::Interop(_)
             | Command::Linear
+            | Command::Mutants(_)
             | Command::Model
             | Command::Tidy) => {
                 panic!("parsed as {other:?}")

@@ -16,6 +16,7 @@ use crate::{
     Arguments, Caller, DEFAULT_OUTPUT_LIMIT, ToolCall, ToolContext, ToolInvocation, ToolStream, ToolYield,
     Toolkit,
     accumulate::{Accepted, Accumulator},
+    context::Emitted,
     gate::Gate,
     panics::catch,
 };
@@ -66,7 +67,7 @@ pub struct CallTool {
 /// A tool at work.
 struct Run {
     stream: ToolStream,
-    emitted: mpsc::Receiver<ToolYield>,
+    emitted: mpsc::Receiver<Emitted>,
     /// How many emitted items come before `held`, and before the tool is polled again.
     due: usize,
     /// What the tool yielded, until all that it had emitted before is out.
@@ -75,7 +76,7 @@ struct Run {
 
 /// A tool that has ended. What it or others had emitted until then is still to come.
 struct Ending {
-    emitted: mpsc::Receiver<ToolYield>,
+    emitted: mpsc::Receiver<Emitted>,
     held: Option<ToolYield>,
     failure: Option<String>,
 }
@@ -186,6 +187,7 @@ impl CallTool {
     fn end(&mut self, failure: Option<String>) {
         let Some(Run { stream, mut emitted, held, .. }) = self.run.take() else { return };
         emitted.close();
+        self.context.close();
         let dropped = catch(|| drop(stream)).map_err(|message| panic_text(&self.name, &message));
         let held = if let Some(Yielded::Item(item)) = held { Some(item) } else { None };
         self.ending = Some(Ending { emitted, held, failure: failure.or(dropped.err()) });
@@ -195,7 +197,8 @@ impl CallTool {
     fn poll_ending(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let Some(ending) = &mut self.ending else { return Poll::Ready(()) };
         // Pending only while somebody is just putting an item into the queue, or when the task has had its share.
-        if let Some(item) = std::task::ready!(ending.emitted.poll_recv(cx)).or_else(|| ending.held.take()) {
+        let emitted = std::task::ready!(ending.emitted.poll_recv(cx)).map(|emitted| emitted.item);
+        if let Some(item) = emitted.or_else(|| ending.held.take()) {
             self.accept_late(item);
         } else {
             let failure = ending.failure.take();
@@ -261,8 +264,8 @@ impl Run {
                 self.due = due;
                 // Not `poll_recv`: that says "pending" when tokio finds that the task has had its share, and what was
                 // yielded would come first.
-                if let Ok(item) = self.emitted.try_recv() {
-                    return Poll::Ready(Yielded::Item(item));
+                if let Ok(emitted) = self.emitted.try_recv() {
+                    return Poll::Ready(Yielded::Item(emitted.item));
                 }
             }
             if let Some(held) = self.held.take() {
@@ -277,7 +280,7 @@ impl Run {
             self.due = self.emitted.len();
             if self.due == 0 && self.held.is_none() {
                 return match self.emitted.poll_recv(cx) {
-                    Poll::Ready(Some(item)) => Poll::Ready(Yielded::Item(item)),
+                    Poll::Ready(Some(emitted)) => Poll::Ready(Yielded::Item(emitted.item)),
                     Poll::Ready(None) | Poll::Pending => Poll::Pending,
                 };
             }

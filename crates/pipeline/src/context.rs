@@ -5,15 +5,32 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use anabranch_proto::{Artifact, Event, EventKind, Json, ToolCallId, ToolChunk, event::Custom};
+use anabranch_proto::{Artifact, ContentBlock, Event, EventKind, Json, ToolCallId, ToolChunk, event::Custom};
 use serde::Serialize;
-use tokio::sync::mpsc;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
 use crate::{Caller, ToolYield};
 
 /// How many emitted items wait for the reader of one call. A tool that is faster than its reader waits here, so a few
 /// suffice; the number only smooths the switching between the two.
 const EMIT_QUEUE: usize = 8;
+
+/// How many bytes they may have. An item that is larger waits alone.
+const EMIT_BYTES: usize = 1024 * 1024;
+
+/// An emitted item, with the room that it takes until it is read.
+#[derive(Debug)]
+pub(crate) struct Emitted {
+    pub(crate) item: ToolYield,
+    _room: OwnedSemaphorePermit,
+}
+
+/// Where a tool's emitted items wait.
+#[derive(Clone)]
+struct Queue {
+    items: mpsc::Sender<Emitted>,
+    room: Arc<Semaphore>,
+}
 
 /// What a running tool can reach: its caller, a way to emit while it works, the files it makes.
 ///
@@ -22,7 +39,7 @@ const EMIT_QUEUE: usize = 8;
 pub struct ToolContext {
     caller: Arc<Caller>,
     call_id: ToolCallId,
-    queue: Option<mpsc::Sender<ToolYield>>,
+    queue: Option<Queue>,
     artifacts: Arc<Mutex<Vec<Artifact>>>,
 }
 
@@ -38,9 +55,10 @@ impl ToolContext {
     }
 
     /// The same call with a queue of its own, for one run of the tool.
-    pub(crate) fn with_queue(&self) -> (Self, mpsc::Receiver<ToolYield>) {
-        let (sender, receiver) = mpsc::channel(EMIT_QUEUE);
-        (Self { queue: Some(sender), artifacts: Arc::default(), ..self.clone() }, receiver)
+    pub(crate) fn with_queue(&self) -> (Self, mpsc::Receiver<Emitted>) {
+        let (items, receiver) = mpsc::channel(EMIT_QUEUE);
+        let queue = Queue { items, room: Arc::new(Semaphore::new(EMIT_BYTES)) };
+        (Self { queue: Some(queue), artifacts: Arc::default(), ..self.clone() }, receiver)
     }
 
     /// The agent whose model made the call.
@@ -115,8 +133,25 @@ impl ToolContext {
     }
 
     async fn push(&self, item: ToolYield) -> Result<(), EmitError> {
-        let queue = self.queue.as_ref().ok_or(EmitError {})?;
-        queue.send(item).await.map_err(|_| EmitError {})
+        let Queue { items, room } = self.queue.as_ref().ok_or(EmitError {})?;
+        let bytes = u32::try_from(bytes(&item).clamp(1, EMIT_BYTES)).unwrap_or(u32::MAX);
+        let room = Arc::clone(room).acquire_many_owned(bytes).await.map_err(|_| EmitError {})?;
+        items.send(Emitted { item, _room: room }).await.map_err(|_| EmitError {})
+    }
+
+    /// Lets nobody wait for room any more: the call has ended.
+    pub(crate) fn close(&self) {
+        if let Some(queue) = &self.queue {
+            queue.room.close();
+        }
+    }
+}
+
+/// About how many bytes an item takes that nothing else has: metadata is shared.
+fn bytes(item: &ToolYield) -> usize {
+    match item {
+        ToolYield::Event(event) => event.approximate_own_bytes(),
+        ToolYield::Chunk(chunk) => chunk.content.iter().map(ContentBlock::approximate_bytes).sum(),
     }
 }
 

@@ -9,7 +9,7 @@ use std::{
 
 use futures::{Stream, StreamExt, stream::FusedStream};
 
-use crate::{CallItem, CallTool, ToolCall, ToolContext, Toolkit, panics::drop_quietly};
+use crate::{CallItem, CallTool, ToolCall, ToolContext, Toolkit, panics::drop_quietly, until::Until};
 
 /// How many bytes of content one call may give: 16 MiB.
 pub const DEFAULT_OUTPUT_LIMIT: usize = 16 * 1024 * 1024;
@@ -147,6 +147,14 @@ impl ActingStream {
     /// A layer's own stream.
     pub fn boxed(stream: impl Stream<Item = CallItem> + Send + 'static) -> Self {
         Self(Inner::Layered(Box::pin(stream)))
+    }
+
+    /// The call until `cut` says why it goes no further: it is then stopped, and fails with that text after what came.
+    ///
+    /// For layers that bound a call, by time or by anything else. Whether it is to be cut is looked at when the call waits,
+    /// and after at most 16 items that came without a pause.
+    pub fn until(self, cut: impl Future<Output = String> + Send + 'static) -> Self {
+        Self::boxed(Until::new(self, cut))
     }
 
     /// Drops what it wraps, which is not ours and may panic.

@@ -27,6 +27,7 @@ mod panics;
 mod sync;
 mod tool;
 mod toolkit;
+mod until;
 
 pub use call_tool::{CallItem, CallTool};
 pub use caller::{Caller, Counters};

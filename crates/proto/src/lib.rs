@@ -56,6 +56,7 @@ mod scope;
 mod stamp;
 mod time;
 mod tool;
+mod weight;
 
 pub use admitted::Admitted;
 pub use event::{Event, EventKind};

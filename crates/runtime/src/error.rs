@@ -1,6 +1,6 @@
 //! What can be refused, and what can end.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use anabranch_proto::SessionId;
 use anabranch_session::LogError;
@@ -67,6 +67,17 @@ pub enum SteerError {
     },
 }
 
+/// A time that nothing can have: none, or so much that it is a mistake.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a time-out must be more than nought and at most {} s, not {} s", max.as_secs(), given.as_secs_f64())]
+#[non_exhaustive]
+pub struct InvalidTimeout {
+    /// What was given.
+    pub given: Duration,
+    /// The most that can be.
+    pub max: Duration,
+}
+
 /// A sub-agent that was not spawned. Nothing was announced.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -94,6 +105,9 @@ pub enum SpawnError {
     /// The session is being stopped.
     #[error("the session is being stopped")]
     Stopping,
+    /// The child's time is none that it can have.
+    #[error(transparent)]
+    Timeout(#[from] InvalidTimeout),
     /// An argument is not what it must be.
     #[error("{0}")]
     Argument(String),

@@ -38,6 +38,7 @@
 #![warn(clippy::expect_used, clippy::indexing_slicing, clippy::panic, clippy::unwrap_used)]
 
 mod agent;
+mod blocking;
 mod error;
 mod limits;
 mod model;
@@ -49,9 +50,11 @@ mod session;
 mod stamp;
 mod subagent;
 mod task;
+mod timeout;
 
 pub use agent::{Agent, AgentBuilder};
-pub use error::{LogNotEmpty, NotRunning, SessionError, SpawnError, SteerError};
+pub use blocking::{Blocking, BlockingTool};
+pub use error::{InvalidTimeout, LogNotEmpty, NotRunning, SessionError, SpawnError, SteerError};
 pub use limits::Limits;
 pub use model::{Model, ModelError, ModelItem, ModelRequest, ModelStream};
 pub use prompt::Prompt;
@@ -60,10 +63,16 @@ pub use run::{Fork, RunHandle, RunResult};
 pub use scripted::{ScriptedModel, Turn};
 pub use session::{Attached, AttachedWith, ManualChild, Read, Reader, Reply, Session, SessionBuilder};
 pub use stamp::SystemStamp;
-pub use subagent::{Spawn, SpawnArguments, SpawnSubagent, Team};
+pub use subagent::{ResumeSubagent, Spawn, SpawnArguments, SpawnSubagent, Team};
 pub use task::{CheckTask, ListTasks, MessageTask, OnCancel, StopTask, TaskInfo, TaskStatus};
+pub use timeout::ToolTimeout;
 
 /// The examples of the workspace's front page.
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]
 struct FrontPage;
+
+/// The examples of the page on running agents.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/running-agents.md")]
+struct RunningAgents;

@@ -1,6 +1,6 @@
 //! What an agent is asked.
 
-use anabranch_proto::{ContentBlock, DataSource, Metadata, TextBlock, event::MessageOrigin};
+use anabranch_proto::{ContentBlock, Metadata, TextBlock, event::MessageOrigin};
 
 /// What an agent is asked, with the application's metadata for all that follows from it.
 ///
@@ -41,24 +41,10 @@ impl Prompt {
         self
     }
 
-    /// About how many bytes its content has.
-    #[expect(clippy::match_same_arms, reason = "a kind that is not named fails the lint for wildcards")]
+    /// About how many bytes it takes in memory.
     pub(crate) fn bytes(&self) -> usize {
-        let bytes = |block: &ContentBlock| match block {
-            ContentBlock::Text(block) => block.text.len(),
-            ContentBlock::Data(block) => match &block.source {
-                DataSource::Base64 { data, .. } => data.len(),
-                DataSource::Url { url, .. } => url.len(),
-                _ => 0,
-            },
-            ContentBlock::Thinking(block) => block.thinking.len(),
-            ContentBlock::Hint(_)
-            | ContentBlock::ToolCall(_)
-            | ContentBlock::ToolResult(_)
-            | ContentBlock::Other(_) => 0,
-            _ => 0,
-        };
-        self.content.iter().map(bytes).sum()
+        self.metadata.approximate_bytes()
+            + self.content.iter().map(ContentBlock::approximate_bytes).sum::<usize>()
     }
 
     /// The text of all text blocks, one after another.

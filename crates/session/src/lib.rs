@@ -98,7 +98,6 @@ mod run;
 mod spawn;
 mod tree;
 mod update;
-mod weight;
 
 pub use accumulator::MessageAccumulator;
 pub use counters::Counters;
@@ -108,4 +107,3 @@ pub use log::{Batch, EventLog, Full, LogError};
 pub use memory::MemoryLog;
 pub use processor::EventProcessor;
 pub use tree::{Announcement, SessionRecord, SessionTree, Status};
-pub use weight::approximate_bytes;

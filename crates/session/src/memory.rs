@@ -12,7 +12,7 @@ use futures::{
 };
 use tokio::sync::watch;
 
-use crate::{Batch, EventLog, Full, LogError, weight};
+use crate::{Batch, EventLog, Full, LogError};
 
 /// A log in memory that keeps the last events, up to a number of bytes.
 ///
@@ -173,7 +173,7 @@ impl Kept {
             admitted.seq
         );
         let event = &admitted.event;
-        let weight = weight::event(event) + self.weigh_once(&event.metadata);
+        let weight = event.approximate_own_bytes() + self.weigh_once(&event.metadata);
         if let EventKind::SpawnSessionStart(spawn) = &event.kind {
             self.spawns.entry(spawn.parent_session_id.clone()).or_default().push_back(admitted.seq);
         }
@@ -196,7 +196,7 @@ impl Kept {
             self.metadata.remove(0);
         }
         self.metadata.push(metadata.clone());
-        weight::metadata(metadata)
+        metadata.approximate_bytes()
     }
 
     fn forget_first(&mut self) {

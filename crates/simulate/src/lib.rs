@@ -18,11 +18,13 @@
 pub mod checks;
 mod fakes;
 mod log;
+mod person;
 pub mod plan;
 mod random;
 mod read;
 pub mod report;
 mod run;
+mod seen;
 pub mod shrink;
 mod stamp;
 mod world;

@@ -40,7 +40,7 @@ struct Arguments {
 }
 
 /// After how long a seed hangs, by the clock on the wall: seeds take milliseconds.
-const HANGS_AFTER: Duration = Duration::from_secs(60);
+const HANGS_AFTER: Duration = Duration::from_secs(30);
 
 /// How many lines of a transcript are printed.
 const LINES: usize = 120;

@@ -7,7 +7,7 @@ use futures::{Stream, StreamExt};
 use tokio::{sync::watch, task::JoinHandle};
 
 use crate::{
-    plan::{Fate, Pace, ReaderPlan, ReplyPlan},
+    plan::{CancelHow, Fate, Pace, ReaderPlan, ReplyPlan},
     world::World,
 };
 
@@ -100,11 +100,14 @@ pub(crate) fn reply(
         let leaves_and_cancels = matches!(plan.fate, Fate::LeavesAndCancels(_));
         let mut reply = if leaves_and_cancels { reply.cancel_on_drop() } else { reply };
         let most = match plan.fate {
-            Fate::Reads => None,
+            Fate::Reads | Fate::CancelsNext => None,
             Fate::Cancels(events) | Fate::Leaves(events) | Fate::LeavesAndCancels(events) => Some(events),
         };
         read(&mut reply, plan.pace, most, &mut is_over, &mut record).await;
         if record.is_whole {
+            if plan.fate == Fate::CancelsNext {
+                world.stop(CancelHow::Now);
+            }
             return record;
         }
         if matches!(plan.fate, Fate::Cancels(_) | Fate::LeavesAndCancels(_)) {

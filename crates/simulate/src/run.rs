@@ -2,9 +2,11 @@
 
 use std::{cell::RefCell, panic, sync::Arc, time::Duration};
 
+use anabranch_pipeline::ToolDefinition;
 use anabranch_proto::{Admitted, Message, Outcome, SessionId, native};
-use anabranch_runtime::{Agent, Limits, Session, SpawnSubagent};
+use anabranch_runtime::{Agent, ExternalTool, Limits, Permission, Permissions, Session, SpawnSubagent};
 use anabranch_session::{SessionRecord, Status};
+use schemars::JsonSchema;
 use tokio::{
     runtime::{Builder, Handle},
     sync::watch,
@@ -12,12 +14,14 @@ use tokio::{
 };
 
 use crate::{
-    fakes::{FakeModel, FakeTool, Meddler, OUTPUT, agent_name, typed},
+    fakes::{FakeModel, FakeTool, Meddler, OUTPUT, agent_name, number, typed},
     log::RecordingLog,
-    plan::{CancelHow, PANIC, Plan, SessionEnding},
+    person::{REQUEST, person},
+    plan::{self, Ask, CallPlan, CancelHow, PANIC, Plan, SessionEnding},
     read::{self, ReadRecord},
+    seen::Seen,
     stamp::VirtualStamp,
-    world::{Cancel, Request, World},
+    world::{ROOT, World},
 };
 
 /// How long a model call may take, in milliseconds: more than any pause, less than a session's patience.
@@ -35,17 +39,17 @@ const HANGS_AFTER: Duration = Duration::from_secs(86_400);
 pub struct Record {
     /// Every event that reached the log.
     pub log: Vec<Admitted>,
+    /// When each reached the log, in milliseconds from the start.
+    pub(crate) times: Vec<u64>,
     pub(crate) root: SessionId,
-    pub(crate) requests: Vec<Request>,
-    pub(crate) cancels: Vec<Cancel>,
+    /// What the fakes saw.
+    pub(crate) seen: Seen,
     pub(crate) replies: Vec<ReadRecord>,
     pub(crate) readers: Vec<ReadRecord>,
     /// How many prompts the session took.
     pub(crate) prompts: usize,
     /// What the session said of itself when it had ended.
     pub(crate) end: End,
-    /// What a fake saw that must not happen.
-    pub(crate) faults: Vec<String>,
     /// Panics that were not planned.
     pub(crate) panics: Vec<String>,
     /// How often fakes were polled.
@@ -116,17 +120,15 @@ pub fn run(plan: &Plan) -> Record {
         .start_paused(true)
         .build()
         .expect("a runtime can be built");
-    let log = Arc::new(RecordingLog::new(plan.retention));
-    let world = World::new(plan, Arc::clone(&log));
+    let world = runtime.block_on(async { World::new(plan, Arc::new(RecordingLog::new(plan.retention))) });
     let played = runtime.block_on(async { tokio::time::timeout(HANGS_AFTER, play(plan, &world)).await });
     world.forget_session();
     drop(runtime);
     world.forget_template();
     let hangs = played.is_err();
-    let mut record = played.unwrap_or_else(|_| Record::empty(plan));
-    let (requests, cancels, faults) = world.take();
-    record.log = log.all();
-    (record.requests, record.cancels, record.faults) = (requests, cancels, faults);
+    let mut record = played.unwrap_or_else(|_| Record::empty());
+    record.seen = world.take();
+    (record.log, record.times) = (world.log.all(), world.log.times());
     record.hangs = hangs;
     record.polls = world.polls();
     record.panics = PANICS.take().unwrap_or_default();
@@ -135,17 +137,16 @@ pub fn run(plan: &Plan) -> Record {
 }
 
 impl Record {
-    fn empty(_: &Plan) -> Self {
+    fn empty() -> Self {
         Self {
             log: Vec::new(),
-            root: SessionId::new("ses_root"),
-            requests: Vec::new(),
-            cancels: Vec::new(),
+            times: Vec::new(),
+            root: SessionId::new(ROOT),
+            seen: Seen::default(),
             replies: Vec::new(),
             readers: Vec::new(),
             prompts: 0,
             end: End::default(),
-            faults: Vec::new(),
             panics: Vec::new(),
             polls: 0,
             hangs: false,
@@ -164,30 +165,56 @@ fn limits(plan: &Plan) -> Limits {
         .model_call(Duration::from_millis(MODEL_CALL))
         .reader_window(plan.limits.window)
         .stall(Duration::from_millis(plan.limits.stall))
+        .request(Duration::from_millis(REQUEST))
 }
 
 /// The root, and the template of every child: they differ by what they are asked.
-fn agent(plan: &Plan, world: &Arc<World>) -> Agent {
+fn agent(plan: &Plan, world: &Arc<World>, name: String, member: Option<u32>) -> Agent {
     let weak = Arc::downgrade(world);
-    let nobody = Agent::builder("nobody", FakeModel(Arc::clone(world))).build();
+    let nobody = Agent::builder("nobody", FakeModel { world: Arc::clone(world), member }).build();
     let spawn = SpawnSubagent::choosing(move |_| {
         weak.upgrade().and_then(|world| world.template()).unwrap_or_else(|| nobody.clone())
     })
     .named_by(|arguments| Some(arguments.task.clone()));
-    Agent::builder("root", FakeModel(Arc::clone(world)))
+    Agent::builder(name, FakeModel { world: Arc::clone(world), member })
         .tool(FakeTool::act(world))
         .tool(FakeTool::alone(world))
         .tool(typed(world))
+        .tool(ExternalTool::new(ToolDefinition::typed::<OutsideArguments>(
+            "outside",
+            "Is run by somebody else.",
+        )))
         .tool(spawn)
         .layer(Meddler(Arc::clone(world)))
+        .permissions(permissions(world))
         .limits(limits(plan))
         .build()
 }
 
+/// The arguments of what somebody else runs.
+#[derive(Debug, JsonSchema)]
+#[expect(dead_code, reason = "it is there for its schema")]
+struct OutsideArguments {
+    call: u32,
+}
+
+fn permissions(world: &Arc<World>) -> Permissions {
+    let world = Arc::clone(world);
+    Permissions::new().deciding(move |call| {
+        Some(match world.call(number(&call.arguments)?)?.ask? {
+            Ask::Forbidden => Permission::Deny("planned".to_owned()),
+            Ask::Allowed | Ask::Edited | Ask::Refused | Ask::Unanswered => Permission::Ask,
+        })
+    })
+}
+
 async fn play(plan: &Plan, world: &Arc<World>) -> Record {
-    let mut record = Record::empty(plan);
-    let agent = agent(plan, world);
+    let mut record = Record::empty();
+    let agent = self::agent(plan, world, "root".to_owned(), None);
     world.set_template(agent.clone());
+    for number in plan::calls(plan).flat_map(CallPlan::members) {
+        world.set_member(number, self::agent(plan, world, agent_name(number), Some(number)));
+    }
     let builder = agent.session_builder().id(record.root.clone()).stamp(Arc::new(VirtualStamp::new()));
     let log: Arc<RecordingLog> = Arc::clone(&world.log);
     let Ok(session) = builder.log(log).start() else { return record };
@@ -199,6 +226,7 @@ async fn play(plan: &Plan, world: &Arc<World>) -> Record {
         read::to_end(beyond).await;
         over.send_replace(true);
     });
+    let person = person(Arc::clone(world), is_over.clone());
     let readers: Vec<_> =
         plan.readers.iter().map(|reader| read::reader(*reader, session.clone(), is_over.clone())).collect();
     let mut replies: Vec<JoinHandle<ReadRecord>> = Vec::new();
@@ -213,6 +241,9 @@ async fn play(plan: &Plan, world: &Arc<World>) -> Record {
         replies.push(read::reply(prompt.reply, reply, Arc::clone(world), number, is_over.clone()));
     }
     wait(plan, world, &session, is_over.clone(), record.prompts).await;
+    if plan.linger > 0 {
+        tokio::time::sleep(Duration::from_millis(plan.linger)).await;
+    }
     let watched = session.clone();
     if plan.ending == SessionEnding::Close {
         world.note_cancel(None, true, 0);
@@ -225,18 +256,21 @@ async fn play(plan: &Plan, world: &Arc<World>) -> Record {
         };
         tree.iter().map(|record| (record.id.clone(), record.depth, record.runs, outcome(record))).collect()
     });
-    record.end.children_running = watched.children_running();
+    if plan.ending == SessionEnding::Close {
+        record.end.children_running = watched.children_running();
+    }
     world.forget_session();
     drop((session, watched));
     end.await.ok();
+    person.await.ok();
     for reply in replies {
         record.replies.extend(reply.await);
     }
     for reader in readers {
         record.readers.extend(reader.await);
     }
-    // Those that stop something by a task of their own have nothing left to wait for.
-    tokio::task::yield_now().await;
+    // Those that stop or answer something by a task of their own have nothing left to wait for but their pause.
+    tokio::time::sleep(Duration::from_millis(REQUEST)).await;
     record.end.alive_tasks = Handle::current().metrics().num_alive_tasks();
     record
 }
@@ -257,7 +291,7 @@ async fn wait(
             _ = ended.wait_for(|ended| *ended >= runs) => return,
             _ = is_over.wait_for(|is_over| *is_over) => return,
             () = patience => {
-                world.note_cancel(None, false, 0);
+                world.note_last_resort();
                 session.cancel();
             }
         }
@@ -271,5 +305,8 @@ pub fn name_of(how: CancelHow) -> &'static str {
         CancelHow::Session => "Session::cancel in a poll",
         CancelHow::Close => "Session::close in a poll",
         CancelHow::Task => "Session::cancel by a task",
+        CancelHow::Now => "Session::cancel behind a reply",
+        CancelHow::Child => "Session::cancel_session",
+        CancelHow::Steer => "Session::steer",
     }
 }

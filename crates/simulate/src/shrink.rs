@@ -2,11 +2,11 @@
 
 use crate::plan::{
     AgentPlan, Behaviour, CallPlan, Child, Fate, ForeignEnd, ForeignPlan, LimitsPlan, Meddling, Pace, Part,
-    Plan, SessionEnding, TurnEnd, Work,
+    Plan, SessionEnding, TurnEnd, WINDOW, Way, Work,
 };
 
 /// How many plans are tried.
-const TRIES: usize = 3_000;
+const TRIES: usize = 2_000;
 
 /// The least plan that still fails, as far as a bounded number of tries finds it.
 #[must_use]
@@ -101,13 +101,14 @@ impl Editor {
             self.simplify(&mut prompt.reply.fate, Fate::Reads);
         }
         self.simplify(&mut plan.retention, None);
+        self.simplify(&mut plan.linger, 0);
         self.simplify(&mut plan.ending, SessionEnding::Close);
         let LimitsPlan { depth, running, spawned, iterations, window, stall } = &mut plan.limits;
         self.simplify(depth, 6);
         self.simplify(running, 1_000);
         self.simplify(spawned, 10_000);
         self.simplify(iterations, 50);
-        self.simplify(window, 1 << 20);
+        self.simplify(window, WINDOW);
         self.simplify(stall, 30_000);
         for reader in &mut plan.readers {
             self.simplify(&mut reader.pace, Pace::Fast);
@@ -164,19 +165,29 @@ impl Editor {
             return;
         }
         self.simplify(&mut call.meddling, Meddling::None);
+        self.simplify(&mut call.ask, None);
         self.simplify(&mut call.repeated, false);
         self.simplify(&mut call.in_parts, false);
         match &mut call.work {
             Work::Tool { exclusive, .. } => self.simplify(exclusive, false),
-            Work::Refused(_) => {}
+            Work::Refused(_) | Work::External(_) => {}
             Work::Spawn(spawn) => {
                 self.simplify(&mut spawn.timeout, None);
+                self.simplify(&mut spawn.way, Way::InTask);
+                self.simplify(&mut spawn.fork, false);
                 match &mut spawn.child {
                     Child::Agent(agent) => {
                         self.hoist(agent);
                         self.agent(agent);
                     }
                     Child::Foreign(foreign) => self.foreign(foreign),
+                    Child::Team(team) => {
+                        self.remove(&mut team.members, 0);
+                        self.simplify(&mut team.parallel, true);
+                        for member in &mut team.members {
+                            self.agent(member);
+                        }
+                    }
                 }
             }
         }

@@ -6,7 +6,7 @@ use anabranch_proto::{Stamp, Timestamp};
 use tokio::time::Instant;
 
 /// 2026-01-01T00:00:00Z.
-const START: i64 = 1_767_225_600;
+pub(crate) const START: i64 = 1_767_225_600;
 
 /// Ids that count, and times of the async runtime's clock, which is paused: the same run gives the same bytes.
 #[derive(Debug)]

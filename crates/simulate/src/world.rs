@@ -8,13 +8,14 @@ use std::{
     },
 };
 
-use anabranch_proto::{ChildScope, Message};
+use anabranch_proto::{ChildScope, SessionId};
 use anabranch_runtime::{Agent, Session};
 use futures::FutureExt as _;
 
 use crate::{
     log::RecordingLog,
-    plan::{self, AgentPlan, CallPlan, CancelHow, CancelPlan, Plan},
+    plan::{self, AgentPlan, CallPlan, CancelHow, CancelPlan, Plan, Way, Work},
+    seen::{Cancel, Request, Seen},
 };
 
 /// Beyond so many polls of fakes a run does not come to an end: the fakes then end by themselves.
@@ -23,6 +24,9 @@ const POLLS: u64 = 2_000_000;
 /// In how many events a stop that came in the middle of the driver's turn is noticed: a turn has 64, and what the
 /// processor makes because of them.
 const NOTICED_WITHIN: u64 = 256;
+
+/// The root's session.
+pub(crate) const ROOT: &str = "ses_root";
 
 /// What all fakes of a run share.
 #[derive(Debug)]
@@ -33,6 +37,8 @@ pub(crate) struct World {
     pub(crate) log: Arc<RecordingLog>,
     polls: AtomicU64,
     alive: AtomicUsize,
+    /// Whether whatever is dropped outside of a call's poll is dropped by who stops its run.
+    stops_in_drops: bool,
     /// How many layers are being polled, one inside the other.
     layers_polled: AtomicUsize,
     state: Mutex<State>,
@@ -42,34 +48,21 @@ pub(crate) struct World {
 struct State {
     session: Option<Session>,
     template: Option<Agent>,
+    members: HashMap<u32, Agent>,
     /// How many prompts the session has taken.
     prompts: usize,
     scopes: Vec<Arc<ChildScope>>,
     requests: Vec<Request>,
     cancels: Vec<Cancel>,
     faults: Vec<String>,
-}
-
-/// What a model was asked.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Request {
-    /// Whose model it was.
-    pub(crate) agent: u32,
-    /// Which of the run's model calls it was, from 0.
-    pub(crate) turn: u32,
-    /// The conversation.
-    pub(crate) messages: Vec<Message>,
-}
-
-/// What was stopped.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Cancel {
-    /// Whose run, where there was one: the number of its prompt, from 0.
-    pub(crate) prompt: Option<usize>,
-    /// Whether all that follow are stopped too.
-    pub(crate) closes: bool,
-    /// From which number on it must have been noticed.
-    pub(crate) noticed: u64,
+    /// Sessions that were stopped by themselves.
+    stopped: Vec<SessionId>,
+    /// Sessions to which something was said while they ran.
+    steered: Vec<SessionId>,
+    /// Calls that ran, by their numbers.
+    ran: Vec<u32>,
+    /// How many events each call was told that it had emitted.
+    reports: HashMap<u32, usize>,
 }
 
 impl World {
@@ -81,6 +74,9 @@ impl World {
             log,
             polls: AtomicU64::new(0),
             alive: AtomicUsize::new(0),
+            stops_in_drops: plan::calls(plan).all(|call| {
+                if let Work::Spawn(spawn) = &call.work { spawn.way == Way::InTask } else { true }
+            }),
             layers_polled: AtomicUsize::new(0),
             state: Mutex::default(),
         })
@@ -126,15 +122,49 @@ impl World {
                     session.cancel();
                 });
             }
+            CancelHow::Now => {
+                self.note_cancel(None, false, 0);
+                session.cancel();
+            }
+            CancelHow::Child => {
+                let Some(child) = self.some_child() else { return };
+                if session.cancel_session(&child).is_ok() {
+                    self.lock().stopped.push(child);
+                }
+            }
+            CancelHow::Steer => {
+                let session_id = self.some_child().unwrap_or_else(|| session.id().clone());
+                if session.steer(&session_id, "steered").is_ok() {
+                    self.lock().steered.push(session_id);
+                }
+            }
         }
     }
 
     /// Takes note that a prompt's run is being stopped; the one under way or whose turn is next where none is named.
     pub(crate) fn note_cancel(&self, prompt: Option<usize>, closes: bool, within: u64) {
-        let current = *self.log.ended().borrow();
         let mut state = self.lock();
-        let prompt = prompt.or((current < state.prompts).then_some(current));
-        state.cancels.push(Cancel { prompt, closes, noticed: self.log.last() + within });
+        let prompt = prompt.or_else(|| self.current(&state));
+        let noticed = self.log.last() + within;
+        state.cancels.push(Cancel { prompt, closes, noticed, is_last_resort: false });
+    }
+
+    /// Takes note that the run under way is stopped because nothing else ends it.
+    pub(crate) fn note_last_resort(&self) {
+        let mut state = self.lock();
+        let cancel = Cancel {
+            prompt: self.current(&state),
+            closes: false,
+            noticed: self.log.last(),
+            is_last_resort: true,
+        };
+        state.cancels.push(cancel);
+    }
+
+    /// The prompt whose run is under way, or whose turn is next.
+    fn current(&self, state: &State) -> Option<usize> {
+        let ended = *self.log.ended().borrow();
+        (ended < state.prompts).then_some(ended)
     }
 
     /// Counts a fake until the guard is dropped.
@@ -181,6 +211,15 @@ impl World {
         self.lock().template = Some(template);
     }
 
+    /// A team's member.
+    pub(crate) fn member(&self, number: u32) -> Option<Agent> {
+        self.lock().members.get(&number).cloned()
+    }
+
+    pub(crate) fn set_member(&self, number: u32, agent: Agent) {
+        self.lock().members.insert(number, agent);
+    }
+
     pub(crate) fn set_session(&self, session: Session) {
         self.lock().session = Some(session);
     }
@@ -191,10 +230,12 @@ impl World {
         drop(session);
     }
 
-    /// Lets go of the agent, which holds the world in its turn.
+    /// Lets go of the agents, which hold the world in their turn.
     pub(crate) fn forget_template(&self) {
-        let template = self.lock().template.take();
-        drop(template);
+        let mut state = self.lock();
+        let agents = (state.template.take(), std::mem::take(&mut state.members));
+        drop(state);
+        drop(agents);
     }
 
     pub(crate) fn prompted(&self) {
@@ -213,6 +254,27 @@ impl World {
         }
     }
 
+    /// One of the children that were seen.
+    fn some_child(&self) -> Option<SessionId> {
+        let state = self.lock();
+        let number = usize::try_from(self.polls()).unwrap_or(0).checked_rem(state.scopes.len() + 1)?;
+        state.scopes.get(number).map(|scope| scope.child_session_id.clone())
+    }
+
+    pub(crate) fn stops_in_drops(&self) -> bool {
+        self.stops_in_drops
+    }
+
+    /// A call was told that it had emitted an event.
+    pub(crate) fn reported(&self, call: u32) {
+        *self.lock().reports.entry(call).or_default() += 1;
+    }
+
+    /// A call reached its tool.
+    pub(crate) fn ran(&self, call: u32) {
+        self.lock().ran.push(call);
+    }
+
     pub(crate) fn asked(&self, request: Request) {
         self.lock().requests.push(request);
     }
@@ -222,11 +284,12 @@ impl World {
         self.lock().faults.push(what);
     }
 
-    /// What was asked, what was stopped, and what must not have happened.
-    pub(crate) fn take(&self) -> (Vec<Request>, Vec<Cancel>, Vec<String>) {
+    pub(crate) fn take(&self) -> Seen {
         let mut state = self.lock();
-        let State { requests, cancels, faults, .. } = &mut *state;
-        (std::mem::take(requests), std::mem::take(cancels), std::mem::take(faults))
+        let State { requests, cancels, faults, stopped, steered, ran, reports, .. } =
+            std::mem::take(&mut *state);
+        drop(state);
+        Seen { requests, cancels, faults, stopped, steered, ran, reports }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {

@@ -347,3 +347,33 @@ fn events_that_were_emitted_before_the_output_was_too_much_pass() {
     assert_eq!(lines(&items)[..2], ["a start", "custom 1"]);
     assert_eq!(caller.counters.chunks_ignored(), 2, "what was sent, and what was returned");
 }
+
+#[test]
+fn what_waits_in_the_queue_is_bounded_in_bytes_and_what_is_larger_waits_alone() {
+    let sizes = [600_000, 600_000, 3_000_000, 1];
+    let sent = Arc::new(Mutex::new(0));
+    let counter = Arc::clone(&sent);
+    let tool = FunctionTool::new("a", "", move |_: Count, context: ToolContext| {
+        let counter = Arc::clone(&counter);
+        async move {
+            for size in sizes {
+                context.send(ToolChunk::text("x".repeat(size))).await.map_err(|error| error.to_string())?;
+                *counter.lock().unwrap() += 1;
+            }
+            Ok::<_, String>("")
+        }
+    });
+    let acting = Acting::new(Toolkit::new().with(tool)).output_limit(10_000_000);
+    let mut running = ExecuteToolCall::new(emitter_call(0), root_caller(), &acting);
+    let mut sent_before = Vec::new();
+    while let Poll::Ready(Some(item)) = poll(&mut running) {
+        if matches!(&item, Executed::Event(event) if matches!(event.kind, EventKind::ToolResultTextDelta(_)))
+        {
+            sent_before.push(*sent.lock().unwrap());
+        }
+    }
+    // Two of the first size are more than there is room for, and the large one waits until all before it was read.
+    assert_eq!(sent_before[..2], [1, 2]);
+    assert_eq!(sent_before.len(), sizes.len());
+    assert_eq!(*sent.lock().unwrap(), sizes.len());
+}

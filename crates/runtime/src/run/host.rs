@@ -1,6 +1,10 @@
 //! What a run knows of the session around it.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{
+    fmt,
+    sync::{Arc, atomic::AtomicUsize},
+    time::Duration,
+};
 
 use anabranch_pipeline::Counters;
 use anabranch_proto::{MessageId, Metadata, Scope, SessionId, Stamp};
@@ -47,6 +51,8 @@ pub(crate) struct Shared {
     pub(crate) questions: Arc<Questions>,
     pub(crate) tasks: Arc<Tasks>,
     pub(crate) memories: Arc<Memories>,
+    /// How many blocking functions run whose calls were stopped.
+    pub(crate) detached: Arc<AtomicUsize>,
 }
 
 /// A run as its tools see it: the means to spawn a child of it.

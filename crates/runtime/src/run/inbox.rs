@@ -129,7 +129,7 @@ mod tests {
         assert_eq!(inbox.push("a".into()), full);
         inbox.take();
         assert_eq!(inbox.push("x".repeat(BYTES + 1).into()), full);
-        inbox.push("x".repeat(BYTES).into()).unwrap();
-        assert_eq!(inbox.push("x".into()), full);
+        inbox.push("x".repeat(BYTES / 2).into()).unwrap();
+        assert_eq!(inbox.push("x".repeat(BYTES / 2).into()), full);
     }
 }

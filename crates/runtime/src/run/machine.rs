@@ -260,6 +260,14 @@ impl Machine {
         Next::End
     }
 
+    /// The run is dropped in mid-work, if it has not ended: what it has said by then can be gone on from too.
+    pub(crate) fn stopped(&mut self) {
+        if self.result.is_none() {
+            self.identity.control.inbox.close();
+            self.remember();
+        }
+    }
+
     /// Keeps the conversation for a further run, where there can be one.
     fn remember(&self) {
         if let (Scope::Child(scope), Some(manner)) = (&self.identity.scope, &self.identity.kept) {

@@ -6,7 +6,7 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use anabranch_proto::{ContentBlock, DataSource, Message, SessionId, SubagentId, TextOrBlocks};
+use anabranch_proto::{Message, SessionId, SubagentId};
 
 use super::{Manner, drop_quietly};
 use crate::Agent;
@@ -43,7 +43,7 @@ struct State {
 
 impl Memories {
     pub(crate) fn keep(&self, session: SessionId, memory: Memory) {
-        let bytes = memory.messages.iter().map(size).sum();
+        let bytes = memory.messages.iter().map(Message::approximate_bytes).sum();
         let mut state = self.lock();
         let mut forgotten = vec![state.forget(&session)];
         state.bytes += bytes;
@@ -64,6 +64,13 @@ impl Memories {
         let memory = self.lock().forget(session)?;
         let lent = Some((session.clone(), memory.clone()));
         Some((memory, Loan { memories: Arc::clone(self), lent }))
+    }
+
+    /// The session of a sub-agent that is remembered.
+    pub(crate) fn session_of(&self, subagent: &SubagentId) -> Option<SessionId> {
+        let state = self.lock();
+        let mut known = state.known.iter();
+        known.find(|(_, (memory, _))| memory.subagent_id == *subagent).map(|(session, _)| session.clone())
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -109,38 +116,6 @@ impl Drop for Loan {
 
 impl fmt::Debug for Loan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Loan")
-            .field("lent", &self.lent.as_ref().map(|(session, _)| session))
-            .finish_non_exhaustive()
-    }
-}
-
-/// About how many bytes a message takes.
-fn size(message: &Message) -> usize {
-    128 + message.content.iter().map(block).sum::<usize>()
-}
-
-#[expect(clippy::match_same_arms, reason = "a kind that is not named fails the lint for wildcards")]
-fn block(block: &ContentBlock) -> usize {
-    192 + match block {
-        ContentBlock::Text(block) => block.text.len(),
-        ContentBlock::Thinking(block) => block.thinking.len(),
-        ContentBlock::Hint(block) => text_or_blocks(&block.hint),
-        ContentBlock::ToolCall(call) => call.input.len(),
-        ContentBlock::ToolResult(result) => text_or_blocks(&result.output),
-        ContentBlock::Data(block) => match &block.source {
-            DataSource::Base64 { data, .. } => data.len(),
-            DataSource::Url { url, .. } => url.len(),
-            _ => 0,
-        },
-        ContentBlock::Other(_) => 0,
-        _ => 0,
-    }
-}
-
-fn text_or_blocks(content: &TextOrBlocks) -> usize {
-    match content {
-        TextOrBlocks::Text(text) => text.len(),
-        TextOrBlocks::Blocks(blocks) => blocks.iter().map(block).sum(),
+        f.debug_struct("Loan").field("is_spent", &self.lent.is_none()).finish_non_exhaustive()
     }
 }

@@ -228,10 +228,11 @@ impl Drop for AgentRun {
         let RunIdentity { session_id, scope, kept, shared, .. } = self.machine.identity();
         if *scope != Scope::Root {
             drop(shared.tasks.stop_awaited(session_id));
-            if kept.is_none() || self.machine.result().is_none() {
+            if kept.is_none() {
                 // Nobody will ever read it.
                 drop(shared.tasks.take_untold(session_id));
             }
+            self.machine.stopped();
         }
     }
 }

@@ -14,9 +14,9 @@ use std::{
 use anabranch_proto::{
     Admitted, ErrorInfo, ErrorType, Event, EventKind, Outcome, SessionId, SpawnMechanism, ToolResultState,
 };
-use anabranch_session::{Ending, Status, approximate_bytes};
+use anabranch_session::{Ending, Status};
 use futures::{FutureExt, Stream};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
 use super::{handle::Core, window::Window};
@@ -29,6 +29,9 @@ use crate::{
 /// How many prompts may wait; whoever prompts beyond that waits in turn. People type them, so a few suffice.
 pub(super) const PROMPTS_WAITING: usize = 32;
 
+/// How many bytes of prompts may wait; a larger one waits alone.
+pub(super) const PROMPT_BYTES: usize = 16 * 1024 * 1024;
+
 /// After how many events the driver lets other tasks run.
 pub(super) const EVENTS_PER_TURN: usize = 64;
 
@@ -40,6 +43,8 @@ pub(super) struct Command {
     pub(super) window: Arc<Window>,
     /// Told where the run begins.
     pub(super) started: oneshot::Sender<Started>,
+    /// The room that the prompt takes while it waits.
+    pub(super) room: Option<OwnedSemaphorePermit>,
 }
 
 /// A run that has begun.
@@ -151,8 +156,14 @@ impl Driver {
         }
         self.queue.close();
         self.core.slots.set_stopping(true);
-        let stopped = self.core.tasks.stop_all();
-        self.end_tasks(&stopped).await;
+        // What they had said may announce others, which start with that.
+        loop {
+            let stopped = self.core.tasks.stop_all();
+            if stopped.is_empty() {
+                break;
+            }
+            self.end_tasks(&stopped).await;
+        }
         self.close(|core, out| {
             core.with_processor(|processor| processor.close(Outcome::Interrupted, &*core.stamp, out));
         });
@@ -181,7 +192,8 @@ impl Driver {
 
     /// One run, from its prompt to its terminal.
     async fn answer(&mut self, command: Command) {
-        let Command { prompt, cancel, window, started } = command;
+        let Command { prompt, cancel, window, started, room } = command;
+        drop(room);
         let after = self.core.hold_for(&window);
         let end = Arc::new(RunEnd::default());
         let history = self.core.with_processor(|processor| processor.messages().to_vec());
@@ -244,6 +256,7 @@ impl Driver {
             tokio::select! { () = cancel.cancelled() => {}, () = closing.cancelled() => {} }
         });
         let mut has_begun = false;
+        let mut admitted_since_yield = 0;
         loop {
             let turn = poll_fn(|cx| {
                 // A run has a prompt before it can be stopped: without one there would be nothing to close.
@@ -258,6 +271,7 @@ impl Driver {
             })
             .await;
             has_begun = true;
+            admitted_since_yield += self.out.len();
             if matches!(turn, Turn::Ended) {
                 self.core.answered();
             }
@@ -265,11 +279,14 @@ impl Driver {
             match turn {
                 Turn::Ended => return Outcome::Completed.into(),
                 Turn::Cancelled => return Outcome::Interrupted.into(),
-                Turn::More => {
+                Turn::More | Turn::Waiting => {
                     self.wait_for_readers(cancel).await;
-                    tokio::task::yield_now().await;
+                    // Who waits for a moment between any two events is never at rest either.
+                    if matches!(turn, Turn::More) || admitted_since_yield >= EVENTS_PER_TURN {
+                        admitted_since_yield = 0;
+                        tokio::task::yield_now().await;
+                    }
                 }
-                Turn::Waiting => self.wait_for_readers(cancel).await,
             }
         }
     }
@@ -320,25 +337,42 @@ impl Driver {
     /// Takes what a background child said, and what it came to.
     fn take_entry(&mut self, entry: Entry) {
         let Entry { task, events, end, .. } = entry;
-        for event in events {
-            self.admit(event);
+        // What was on its way when somebody else ended the child is nobody's, nor is what those below it said.
+        if !self.has_ended(task) {
+            for event in events {
+                self.admit(event);
+            }
         }
         if let Some(end) = end {
-            if let Some((child, control)) = self.core.tasks.child(task) {
-                // Nothing is open where the child has said how it ended.
+            let has_ended = self.has_ended(task);
+            if let Some((child, _, control)) = self.core.tasks.child(task) {
                 let outcome = if end.state == ToolResultState::Interrupted {
                     Outcome::Interrupted
                 } else {
                     Outcome::Failed
                 };
-                self.close_session(&child, outcome.into());
+                if !has_ended {
+                    self.close_session(&child, outcome.into());
+                }
                 self.core.tasks.discard_unannounced(&control);
             }
             self.core.tasks.finish(task, end);
         }
     }
 
-    /// Admits an event, and starts the background child that it announces.
+    /// Whether the run of a task's child has its terminal in the session's stream.
+    fn has_ended(&self, task: usize) -> bool {
+        let Some((child, run, _)) = self.core.tasks.child(task) else { return true };
+        self.core.with_processor(|processor| {
+            let record = processor.tree().get(&child);
+            record.is_some_and(|record| {
+                record.runs > run || (record.runs == run && matches!(record.status, Status::Ended(_)))
+            })
+        })
+    }
+
+    /// Admits an event, and starts the background child that it announces. With a child's end those go that it was to
+    /// wait for: it may have ended before they began.
     fn admit(&mut self, event: Arc<Event>) {
         let spawned = if let EventKind::SpawnSessionStart(spawn) = &event.kind
             && spawn.spawn_mechanism != SpawnMechanism::Sync
@@ -347,11 +381,13 @@ impl Driver {
         } else {
             None
         };
-        let ended = if let EventKind::ToolResultEnd(end) = &event.kind {
+        let result_of = if let EventKind::ToolResultEnd(end) = &event.kind {
             Some((event.scope.session(&self.core.id).clone(), end.tool_call_id.clone()))
         } else {
             None
         };
+        let ended = event.scope.child().filter(|_| matches!(event.kind, EventKind::StreamComplete(_)));
+        let ended = ended.map(|child| child.child_session_id.clone());
         let Self { core, out, out_bytes, .. } = self;
         let before = out.len();
         core.with_processor(|processor| {
@@ -359,6 +395,9 @@ impl Driver {
             core.slots.note_tree(processor.tree().len().saturating_sub(1));
         });
         *out_bytes += bytes(out.get(before..).unwrap_or_default());
+        if let Some(child) = ended {
+            drop(core.tasks.stop_awaited(&child));
+        }
         if let Some((child, run)) = spawned {
             let (is_admitted, is_waited_for) = core.with_processor(|processor| {
                 let tree = processor.tree();
@@ -374,7 +413,7 @@ impl Driver {
             });
             core.tasks.announced(&child, run, is_admitted, is_waited_for);
         }
-        if let Some((session, call)) = ended {
+        if let Some((session, call)) = result_of {
             core.tasks.call_ended(&session, &call);
         }
     }
@@ -452,5 +491,5 @@ impl Driver {
 }
 
 fn bytes(batch: &[Admitted]) -> usize {
-    batch.iter().map(|admitted| approximate_bytes(&admitted.event)).sum()
+    batch.iter().map(|admitted| admitted.event.approximate_bytes()).sum()
 }

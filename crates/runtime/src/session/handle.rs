@@ -3,7 +3,7 @@
 use std::{
     collections::VecDeque,
     fmt,
-    sync::{Arc, Mutex, OnceLock, PoisonError},
+    sync::{Arc, Mutex, OnceLock, PoisonError, atomic::Ordering},
 };
 
 use anabranch_adapters::{Adapter, Encode};
@@ -13,12 +13,12 @@ use anabranch_session::{
     Counters, EventLog, EventProcessor, Limits as ProcessorLimits, MemoryLog, SessionTree,
 };
 use serde::Serialize;
-use tokio::sync::mpsc;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio_util::sync::CancellationToken;
 
 use super::{
     Attached, AttachedWith, Reader, Reply,
-    driver::{Command, Driver, EVENTS_PER_TURN, PROMPTS_WAITING},
+    driver::{Command, Driver, EVENTS_PER_TURN, PROMPT_BYTES, PROMPTS_WAITING},
     window::Window,
 };
 use crate::{
@@ -59,6 +59,8 @@ pub(super) struct Core {
     pub(super) questions: Arc<Questions>,
     pub(super) tasks: Arc<Tasks>,
     pub(super) ingress: Ingress,
+    /// Room for prompts that wait.
+    pub(super) prompt_room: Arc<Semaphore>,
     /// Stops the runs that were asked for and have not ended, in their order.
     pub(super) prompts: Mutex<VecDeque<CancellationToken>>,
     /// Readers that hold producers back.
@@ -130,8 +132,7 @@ impl Session {
     /// # Cancel safety
     /// If the future is dropped before it completes, the agent is not prompted.
     pub async fn prompt(&self, prompt: impl Into<Prompt>) -> Result<Reply, SessionError> {
-        let permit = self.commands.reserve().await.map_err(|_| self.core.error())?;
-        Ok(self.send(permit, prompt.into(), CancellationToken::new()))
+        self.ask(prompt.into(), CancellationToken::new()).await
     }
 
     /// Prompts the agent, and stops the reply when the token is cancelled: as [`prompt`](Self::prompt) otherwise.
@@ -146,12 +147,28 @@ impl Session {
         prompt: impl Into<Prompt>,
         token: &CancellationToken,
     ) -> Result<Reply, SessionError> {
-        let permit = self.commands.reserve().await.map_err(|_| self.core.error())?;
-        Ok(self.send(permit, prompt.into(), token.child_token()))
+        self.ask(prompt.into(), token.child_token()).await
     }
 
-    fn send(&self, permit: mpsc::Permit<'_, Command>, prompt: Prompt, cancel: CancellationToken) -> Reply {
-        let (reply, command) = Reply::new(&self.core, prompt, cancel);
+    /// Asks once there is room for the prompt.
+    async fn ask(&self, prompt: Prompt, cancel: CancellationToken) -> Result<Reply, SessionError> {
+        let bytes = u32::try_from(prompt.bytes().clamp(1, PROMPT_BYTES)).unwrap_or(u32::MAX);
+        let room = Arc::clone(&self.core.prompt_room).acquire_many_owned(bytes);
+        let room = self.core.ended.run_until_cancelled(room).await.and_then(Result::ok);
+        let room = room.ok_or_else(|| self.core.error())?;
+        let permit = self.commands.reserve().await.map_err(|_| self.core.error())?;
+        Ok(self.send(permit, prompt, cancel, Some(room)))
+    }
+
+    fn send(
+        &self,
+        permit: mpsc::Permit<'_, Command>,
+        prompt: Prompt,
+        cancel: CancellationToken,
+        room: Option<OwnedSemaphorePermit>,
+    ) -> Reply {
+        let (reply, mut command) = Reply::new(&self.core, prompt, cancel);
+        command.room = room;
         // In the order in which the driver will take them.
         let mut prompts = self.core.prompts.lock().unwrap_or_else(PoisonError::into_inner);
         prompts.push_back(command.cancel.clone());
@@ -163,7 +180,7 @@ impl Session {
     /// Prompts a new session and gives its only handle to the reply.
     pub(crate) fn into_reply(self, prompt: Prompt) -> Reply {
         match self.commands.try_reserve() {
-            Ok(permit) => self.send(permit, prompt, CancellationToken::new()).cancel_on_drop(),
+            Ok(permit) => self.send(permit, prompt, CancellationToken::new(), None).cancel_on_drop(),
             // The queue of a new session has room; were it not so, the reply would say that the session has ended.
             Err(_) => Reply::new(&self.core, prompt, CancellationToken::new()).0,
         }
@@ -279,6 +296,12 @@ impl Session {
         self.core.slots.running()
     }
 
+    /// How many blocking functions ([`BlockingTool`](crate::BlockingTool)) run whose calls were stopped.
+    #[must_use]
+    pub fn detached(&self) -> usize {
+        self.identity.shared.detached.load(Ordering::Acquire)
+    }
+
     /// Ends the session in order: what runs is stopped and closed, prompts that wait are not answered.
     ///
     /// # Cancel safety
@@ -360,6 +383,7 @@ impl SessionBuilder {
             questions: Arc::default(),
             tasks: Tasks::new(ingress.clone()),
             ingress,
+            prompt_room: Arc::new(Semaphore::new(PROMPT_BYTES)),
             prompts: Mutex::default(),
             windows: Mutex::default(),
             closing: CancellationToken::new(),
@@ -376,6 +400,7 @@ impl SessionBuilder {
             questions: Arc::clone(&core.questions),
             tasks: Arc::clone(&core.tasks),
             memories: Arc::<Memories>::default(),
+            detached: Arc::default(),
         };
         let identity = RunIdentity {
             session_id: core.id.clone(),

@@ -33,9 +33,42 @@ impl Session {
     /// # Cancel safety
     /// If the future is dropped before it completes, the child is not spawned.
     pub async fn spawn(&self, agent: &Agent, prompt: impl Into<Prompt>) -> Result<ManualChild, SpawnError> {
+        let spawn = Spawn::under(&self.host(), None, Arc::clone(agent.name()), prompt.into())?;
+        self.start(spawn, agent).await
+    }
+
+    /// Goes on with a child that has ended: a further run of its session, from where it was, that no call waits for.
+    ///
+    /// Background children can go on, those that code spawned, and those of a [`SpawnSubagent`](crate::SpawnSubagent) that
+    /// is [resumable](crate::SpawnSubagent::resumable).
+    ///
+    /// # Errors
+    /// As for [`spawn`](Self::spawn), and when nothing is kept of that session: it is unknown, it runs, or others that ended later took its place.
+    ///
+    /// # Cancel safety
+    /// If the future is dropped before it completes, the child does not go on, and may not be able to later.
+    pub async fn spawn_again(
+        &self,
+        child: &SessionId,
+        prompt: impl Into<Prompt>,
+    ) -> Result<ManualChild, SpawnError> {
+        // Whoever waited for its result hears of it a moment before the session does.
+        let tasks = &self.core.tasks;
+        let has_ended = self.core.runs.get(child).is_none();
+        if let Some(task) = tasks.open_task_of(child).filter(|_| has_ended) {
+            tasks.has_ended(task).await;
+        }
+        let (spawn, agent) = Spawn::again_under(&self.host(), None, child, prompt.into())?;
+        self.start(spawn, &agent).await
+    }
+
+    /// The root between its runs, as the parent of what code spawns.
+    fn host(&self) -> Arc<Host> {
         let conversation = Arc::new(Conversation::new(Vec::new()));
-        let host = Host { identity: self.identity.clone(), conversation, user_message_id: None };
-        let spawn = Spawn::under(&Arc::new(host), None, Arc::clone(agent.name()), prompt.into())?;
+        Arc::new(Host { identity: self.identity.clone(), conversation, user_message_id: None })
+    }
+
+    async fn start(&self, spawn: Spawn, agent: &Agent) -> Result<ManualChild, SpawnError> {
         let (number, announcement, child, result) = spawn.manual(agent);
         let mut unsent = Unsent { core: &self.core, number: Some(number) };
         if !self.core.ingress.send(number, Batch::of(announcement)).await {

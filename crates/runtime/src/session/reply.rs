@@ -58,7 +58,8 @@ impl Reply {
     pub(super) fn new(core: &Arc<Core>, prompt: Prompt, cancel: CancellationToken) -> (Self, Command) {
         let window = Window::new(core.limits.reader_window);
         let (started, receiver) = oneshot::channel();
-        let command = Command { prompt, cancel: cancel.clone(), window: Arc::clone(&window), started };
+        let command =
+            Command { prompt, cancel: cancel.clone(), window: Arc::clone(&window), started, room: None };
         let state = State::Waiting { started: receiver, window };
         (Self { core: Arc::clone(core), cancel, cancels_on_drop: false, state, error: None }, command)
     }

@@ -58,6 +58,8 @@ pub(super) struct Birth {
     pub(super) timeout: Option<Duration>,
     pub(super) control: Arc<RunControl>,
     pub(super) open: OpenRun,
+    /// What the caller's model is told behind the result.
+    pub(super) footer: Option<String>,
     /// Told what it came to.
     pub(super) report: Option<oneshot::Sender<RunResult>>,
 }
@@ -70,6 +72,7 @@ pub(super) struct Birth {
 #[pin_project]
 pub(super) struct Child<W> {
     announcement: Option<Arc<Event>>,
+    footer: Option<String>,
     report: Option<oneshot::Sender<RunResult>>,
     scope: Arc<ChildScope>,
     keys: Metadata,
@@ -88,9 +91,10 @@ pub(super) struct Child<W> {
 
 impl<W: Work> Child<W> {
     pub(super) fn new(birth: Birth, work: W) -> Self {
-        let Birth { announcement, scope, keys, slot, timeout, control, open, report } = birth;
+        let Birth { announcement, scope, keys, slot, timeout, control, open, footer, report } = birth;
         Self {
             announcement,
+            footer,
             report,
             scope,
             keys,
@@ -137,7 +141,8 @@ impl<W: Work> Stream for Child<W> {
                     *this.deadline = None;
                     let result = this.work.result().cloned();
                     let result = result.unwrap_or_else(|| RunResult::new(Outcome::Failed));
-                    let chunk = chunk(&result, this.scope, this.keys);
+                    let mut chunk = chunk(&result, this.scope, this.keys);
+                    chunk.content.extend(this.footer.take().map(|footer| TextBlock::new(footer).into()));
                     if let Some(report) = this.report.take() {
                         // Whoever spawned it need not wait for what it comes to.
                         report.send(result).ok();

@@ -2,15 +2,19 @@
 
 mod adopt;
 mod arguments;
+mod born;
 mod child;
 mod deadline;
+mod detached;
 mod foreign;
 mod parallel;
+mod resume;
 mod spawn;
 mod team;
 mod tool;
 
 pub use arguments::SpawnArguments;
+pub use resume::ResumeSubagent;
 pub use spawn::Spawn;
 pub use team::Team;
 pub use tool::SpawnSubagent;

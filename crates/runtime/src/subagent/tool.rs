@@ -6,7 +6,10 @@ use anabranch_pipeline::{Tool, ToolContext, ToolDefinition, ToolInvocation, Tool
 use anabranch_proto::{ContentBlock, Metadata, TextBlock, ToolChunk};
 use futures::{StreamExt, stream};
 
-use super::{Spawn, SpawnArguments, Team};
+use super::{
+    Spawn, SpawnArguments, Team,
+    spawn::{Keep, Place},
+};
 use crate::{Agent, Fork, OnCancel, Prompt, SpawnError};
 
 const DESCRIPTION: &str = "\
@@ -44,13 +47,7 @@ pub struct SpawnSubagent {
     fork: Fork,
     on_cancel: OnCancel,
     place: Place,
-}
-
-/// Where a child runs that is waited for.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Place {
-    WithParent,
-    OwnTask,
+    keep: Keep,
 }
 
 impl SpawnSubagent {
@@ -83,6 +80,7 @@ impl SpawnSubagent {
             fork: Fork::Full,
             on_cancel: OnCancel::default(),
             place: Place::WithParent,
+            keep: Keep::Ephemeral,
         }
     }
 
@@ -136,6 +134,14 @@ impl SpawnSubagent {
         self
     }
 
+    /// Keeps what each sub-agent said, and tells the model its id, so that [`ResumeSubagent`](crate::ResumeSubagent) can go
+    /// on with it (see [`Spawn::keep`]).
+    #[must_use]
+    pub fn resumable(mut self) -> Self {
+        self.keep = Keep::Kept;
+        self
+    }
+
     /// Keys that the application derives from the call, above those that the model gave. Reserved keys are left out.
     #[must_use]
     pub fn with_keys(mut self, keys: impl Fn(&SpawnArguments) -> Metadata + Send + Sync + 'static) -> Self {
@@ -160,6 +166,9 @@ impl SpawnSubagent {
         }
         if let Some(description) = &self.description {
             spawn = spawn.description(description(&arguments));
+        }
+        if self.keep == Keep::Kept {
+            spawn = spawn.keep();
         }
         if self.place == Place::OwnTask {
             spawn = spawn.on_own_task();

@@ -8,7 +8,6 @@ use std::{
 
 use anabranch_pipeline::{ToolStream, ToolYield};
 use anabranch_proto::{Event, ToolChunk};
-use anabranch_session::approximate_bytes;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
 /// How many events come together at most: enough that handing them over costs little for each.
@@ -69,7 +68,7 @@ pub(crate) struct Batch {
 impl Batch {
     /// One event.
     pub(crate) fn of(event: Arc<Event>) -> Self {
-        Self { bytes: approximate_bytes(&event), events: vec![event], end: None }
+        Self { bytes: event.approximate_bytes(), events: vec![event], end: None }
     }
 
     /// An end without events.
@@ -78,7 +77,7 @@ impl Batch {
     }
 
     fn push(&mut self, event: Arc<Event>) {
-        self.bytes += approximate_bytes(&event);
+        self.bytes += event.approximate_bytes();
         self.events.push(event);
     }
 

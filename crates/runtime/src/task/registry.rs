@@ -185,11 +185,11 @@ impl Tasks {
         self.forget(dropped);
     }
 
-    /// The child of a task, and what can be done to it.
-    pub(crate) fn child(&self, number: usize) -> Option<(SessionId, Arc<RunControl>)> {
+    /// The child of a task, which run of it the task is, and what can be done to it.
+    pub(crate) fn child(&self, number: usize) -> Option<(SessionId, u32, Arc<RunControl>)> {
         let state = self.lock();
         let task = state.tasks.get(number)?;
-        Some((task.session.clone(), Arc::clone(&task.control)))
+        Some((task.session.clone(), task.run, Arc::clone(&task.control)))
     }
 
     /// Takes note of what a task came to. The first end of a run counts.
@@ -307,6 +307,13 @@ impl Tasks {
                 return;
             }
         }
+    }
+
+    /// The task of a child that has not ended, as far as the session's stream has it.
+    pub(crate) fn open_task_of(&self, child: &SessionId) -> Option<usize> {
+        let state = self.lock();
+        let number = *state.by_session.get(child)?;
+        state.tasks.get(number).filter(|task| task.is_open()).map(|_| number)
     }
 
     /// The number of a session's task by its name, and how it is.

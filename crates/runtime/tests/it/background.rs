@@ -237,6 +237,27 @@ async fn closing_stops_every_background_child_and_leaves_no_task() {
     assert_eq!(alive(), before);
 }
 
+/// Wherever between two batches of a child's events the session is closed.
+#[tokio::test(start_paused = true)]
+async fn closing_leaves_no_place_of_a_child_that_another_in_the_background_was_about_to_announce() {
+    for (beside, turns) in (0..6).flat_map(|beside| (0..12).map(move |turns| (beside, turns))) {
+        let turn = move |_: &ModelRequest| {
+            let turn = Turn::new().call("spawn_subagent", start("deep", "deep"));
+            (0..beside).fold(turn, |turn, _| turn.call("list_tasks", json!({})))
+        };
+        let model = ScriptedModel::new("scripted").turn(turn).turn(|_| Turn::new().text("fine"));
+        let outer = Agent::builder("outer", model).tool(spawn(slow("deep", 1))).task_tools().build();
+        let session = patient(vec![start("outer", "outer")], vec![0], outer).session();
+        part(&session, "Go.").await;
+        for _ in 0..turns {
+            tokio::task::yield_now().await;
+        }
+        whole(&session).await;
+        assert_eq!(session.children_running(), 0, "{beside} calls beside it, {turns} turns later");
+        assert_eq!(alive(), 0, "{beside} calls beside it, {turns} turns later");
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn an_ephemeral_session_interrupts_its_background_children_when_it_ends() {
     let before = alive();
@@ -382,6 +403,33 @@ async fn a_sub_agent_waits_for_its_own_background_children_and_reads_what_they_c
     whole(&session).await;
 }
 
+/// A sub-agent in the background may be ahead of the session's stream by a batch, and have nothing else to do before its
+/// own background child has begun.
+#[tokio::test(start_paused = true)]
+async fn a_sub_agent_in_the_background_waits_for_its_own_however_quick_it_is() {
+    for beside in 0..8 {
+        let turn = move |_: &ModelRequest| {
+            let turn = Turn::new().call("spawn_subagent", start("deep", "deep"));
+            (0..beside).fold(turn, |turn, _| turn.call("list_tasks", json!({})))
+        };
+        let outer = ScriptedModel::new("scripted")
+            .turn(turn)
+            .turn(|_| Turn::new().text("at once"))
+            .turn(|request| Turn::new().text(hints(request).join("|")));
+        let outer = Agent::builder("outer", outer).tool(spawn(slow("deep", 1))).task_tools().build();
+        let session = patient(vec![start("outer", "outer")], vec![0], outer).session();
+        part(&session, "Go.").await;
+        tokio::time::sleep(3 * SECOND).await;
+        let events = whole(&session).await;
+        for name in ["deep", "outer"] {
+            let ends = kind(of_child(&events, name), |kind| {
+                if let EventKind::StreamComplete(end) = kind { Some(end.outcome) } else { None }
+            });
+            assert_eq!(ends, [Outcome::Completed], "{name}, {beside} calls beside it");
+        }
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_sub_agent_that_is_stopped_takes_its_background_children_with_it() {
     let before = alive();
@@ -404,6 +452,33 @@ async fn a_sub_agent_that_is_stopped_takes_its_background_children_with_it() {
     assert_eq!(alive(), before + 1);
     assert_eq!(session.children_running(), 0);
     whole(&session).await;
+}
+
+/// What a sub-agent in the background said last may announce a child that begins when its parent has failed.
+#[tokio::test(start_paused = true)]
+async fn nothing_goes_on_below_a_sub_agent_in_the_background_that_failed() {
+    let deep = ScriptedModel::new("scripted").turn(|_| {
+        Turn::new().call("spawn_subagent", json!({ "task": "l", "metadata": { "node_id": "leaf" } }))
+    });
+    let deep = Agent::builder("deep", deep).tool(spawn(slow("leaf", 1_000))).build();
+    let outer = ScriptedModel::new("scripted")
+        .turn(|_| Turn::new().call("spawn_subagent", start("deep", "deep")))
+        .turn(|_| Turn::new());
+    let outer = Agent::builder("outer", outer).tool(spawn(deep)).build();
+    let session = patient(vec![start("outer", "outer")], vec![0], outer).session();
+    part(&session, "Go.").await;
+    tokio::time::sleep(SECOND).await;
+    assert_eq!(session.children_running(), 0);
+    assert_eq!(alive(), 1, "the driver");
+    let events = whole(&session).await;
+    let spawned = kind(own(&events), |kind| {
+        if let EventKind::SpawnSessionStart(spawn) = kind {
+            Some(spawn.source_name.to_string())
+        } else {
+            None
+        }
+    });
+    assert_eq!(spawned, ["outer"], "and nobody's child comes up to the root");
 }
 
 #[tokio::test(start_paused = true)]

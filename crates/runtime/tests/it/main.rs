@@ -1,6 +1,7 @@
 //! The runtime's public behaviour, one module a concern.
 
 mod background;
+mod blocking;
 mod cancel;
 mod conversation;
 mod failure;
@@ -14,9 +15,11 @@ mod peers;
 mod questions;
 mod races;
 mod readers;
+mod resuming;
 mod sessions;
 mod spawning;
 mod steering;
 mod stopping;
 mod support;
 mod teams;
+mod tool_time;

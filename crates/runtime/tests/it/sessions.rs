@@ -1,10 +1,18 @@
 //! Sessions: prompts in turn, the log, the seam.
 
-use std::sync::Arc;
+use std::{
+    future::poll_fn,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    task::Poll,
+};
 
 use anabranch_proto::{EventKind, Outcome, Role};
-use anabranch_runtime::{Agent, ScriptedModel, Turn};
+use anabranch_runtime::{Agent, Model, ModelItem, ModelRequest, ModelStream, ScriptedModel, Turn};
 use anabranch_session::{EventLog, MemoryLog};
+use futures::stream;
 
 use crate::support::{events, master, node, says};
 
@@ -77,4 +85,53 @@ async fn the_session_ends_when_nobody_can_prompt_it_any_more() {
     drop(session);
     assert_eq!(reply.finished().await.unwrap().outcome, Outcome::Completed, "what was asked is answered");
     assert!(!events(reader).await.is_empty(), "and then its readers end");
+}
+
+/// A model that waits for a moment before each piece, and has the next by then.
+struct Halting;
+
+impl Model for Halting {
+    fn name(&self) -> &'static str {
+        "halting"
+    }
+
+    fn stream(&self, _: ModelRequest) -> ModelStream {
+        let (mut left, mut has_paused) = (6_400, false);
+        Box::pin(stream::poll_fn(move |cx| {
+            has_paused = !has_paused;
+            if has_paused {
+                cx.waker().wake_by_ref();
+                return Poll::Pending;
+            }
+            left -= 1;
+            Poll::Ready((left > 0).then(|| Ok(ModelItem::Text("x".to_owned()))))
+        }))
+    }
+}
+
+#[tokio::test]
+async fn a_child_that_is_never_quite_at_rest_leaves_others_their_turns() {
+    let session = Agent::builder("halting", Halting).build().session();
+    let turns = Arc::new(AtomicUsize::new(0));
+    let counter = Arc::clone(&turns);
+    let other = tokio::spawn(async move {
+        loop {
+            counter.fetch_add(1, Ordering::SeqCst);
+            // To the end of the line; `yield_now` would wait until nobody stands in it.
+            let mut has_waited = false;
+            poll_fn(|cx| {
+                if std::mem::replace(&mut has_waited, true) {
+                    return Poll::Ready(());
+                }
+                cx.waker().wake_by_ref();
+                Poll::Pending
+            })
+            .await;
+        }
+    });
+    let finished = session.prompt("Go.").await.unwrap().finished().await.unwrap();
+    assert_eq!(finished.text().len(), 6_399);
+    other.abort();
+    let turns = turns.load(Ordering::SeqCst);
+    assert!(turns >= 100, "{turns} turns while 6,400 events came");
 }

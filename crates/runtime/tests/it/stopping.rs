@@ -139,7 +139,7 @@ async fn a_time_out_of_nought_or_of_ages_is_refused() {
         for timeout in [Duration::ZERO, Duration::from_secs(366 * 86_400), Duration::MAX] {
             let spawn = Spawn::new(&context, "child", "Go.").map_err(|error| error.to_string())?;
             let error = spawn.timeout(timeout).map(drop).unwrap_err().to_string();
-            assert!(error.starts_with("a sub-agent's time-out must be more than nought"), "{error}");
+            assert!(error.starts_with("a time-out must be more than nought"), "{error}");
         }
         Ok::<_, String>("refused")
     });

@@ -9,7 +9,7 @@ use super::{
     expected::loses_terminal,
     story::{Call, Run, Who},
 };
-use crate::plan::{CallPlan, Meddling, Work};
+use crate::plan::{self, CallPlan, Meddling, Work};
 
 /// Each call has exactly one result, and its id is its own.
 pub(super) fn each_call_has_its_result(story: &Story<'_>) -> Result<(), String> {
@@ -24,8 +24,27 @@ pub(super) fn each_call_has_its_result(story: &Story<'_>) -> Result<(), String> 
                 matches!(&admitted.event.kind, EventKind::ToolResultEnd(end) if end.tool_call_id == *call.id)
             });
             let count = results.count();
-            ensure(count == 1, || format!("{} of {} has {count} results", call.id, run.name))?;
+            // What somebody else gave is a result too, where the call was stopped just then.
+            let is_given = run.events.iter().any(|admitted| {
+                matches!(&admitted.event.kind, EventKind::ExternalExecutionResult(given)
+                    if given.execution_results.iter().any(|result| result.id == *call.id))
+            });
+            ensure(count == 1 || (count == 0 && is_given), || {
+                format!("{} of {} has {count} results", call.id, run.name)
+            })?;
         }
+    }
+    Ok(())
+}
+
+/// A call that needs leave runs once it was given and not before, and no call runs twice.
+pub(super) fn what_may_not_run_does_not(story: &Story<'_>) -> Result<(), String> {
+    let mut ran = HashSet::new();
+    for number in &story.record.seen.ran {
+        ensure(ran.insert(number), || format!("call {number} ran twice"))?;
+    }
+    for plan in plan::calls(story.plan).filter(|plan| plan.ask.is_some_and(|ask| !ask.allows())) {
+        ensure(!ran.contains(&plan.number), || format!("call {} ran without leave", plan.number))?;
     }
     Ok(())
 }
@@ -53,12 +72,21 @@ pub(super) fn each_result_is_as_planned(story: &Story<'_>) -> Result<(), String>
 
 /// The state of a call's result, where it is certain.
 fn expected(story: &Story<'_>, run: &Run<'_>, call: &Call<'_>, plan: &CallPlan) -> Option<ToolResultState> {
+    // Whether it may run is asked around all layers.
+    if plan.ask.is_some_and(|ask| !ask.allows()) {
+        return Some(ToolResultState::Denied);
+    }
     if plan.meddling.breaks_call() {
         return Some(ToolResultState::Error);
     }
     match &plan.work {
         Work::Tool { behaviour, .. } => behaviour.state(),
+        Work::External(answered) => {
+            Some(if answered.is_some() { ToolResultState::Success } else { ToolResultState::Error })
+        }
         Work::Refused(_) => Some(ToolResultState::Error),
+        // Without a child it was refused, or its announcement was lost on the way.
+        Work::Spawn(spawn) if spawn.way.is_background() => call.child.map(|_| ToolResultState::Success),
         Work::Spawn(_) => match call.child.and_then(|child| story.runs.get(child)) {
             None => (call.is_natural || run.outcome() == Some(Outcome::Completed))
                 .then_some(ToolResultState::Error),
@@ -71,6 +99,9 @@ fn expected(story: &Story<'_>, run: &Run<'_>, call: &Call<'_>, plan: &CallPlan) 
 fn check_text(story: &Story<'_>, run: &Run<'_>, call: &Call<'_>, plan: &CallPlan) -> Result<(), String> {
     let text = &call.text;
     let has = |part: &str| ensure(text.contains(part), || format!("does not say `{part}`"));
+    if let Some(ask) = plan.ask.filter(|ask| !ask.allows()) {
+        return has(ask.says());
+    }
     if plan.meddling == Meddling::LosesResponse {
         has("ended without a response")?;
     }
@@ -82,10 +113,20 @@ fn check_text(story: &Story<'_>, run: &Run<'_>, call: &Call<'_>, plan: &CallPlan
             let reports = run.events.iter().filter(
                 |admitted| matches!(&admitted.event.kind, EventKind::Custom(custom) if *custom.name == *name),
             );
-            let (count, planned) = (reports.count(), behaviour.reports());
-            ensure(count == planned, || format!("made {count} reports, not {planned}"))
+            let said = story.record.seen.reports.get(&plan.number).copied().unwrap_or(0);
+            let count = reports.count();
+            ensure(count == said, || format!("made {said} reports, and {count} are seen"))
         }
+        Work::External(Some(_)) => has(&format!("<{}>", plan.number)),
+        Work::External(None) => has("nobody gave the result"),
         Work::Refused(refusal) => has(refusal.says()),
+        Work::Spawn(spawn) if spawn.way.is_background() => {
+            if call.child.is_some() {
+                has("works in the background")
+            } else {
+                Ok(())
+            }
+        }
         Work::Spawn(_) => match call.child.and_then(|child| story.runs.get(child)) {
             None => check_refusal(story, run, text),
             Some(child) if loses_terminal(story, child) => Ok(()),
@@ -116,7 +157,7 @@ fn check_refusal(story: &Story<'_>, run: &Run<'_>, text: &str) -> Result<(), Str
         limits.spawned < 10_000
     } else if text.contains("the session is being stopped") {
         // What stops in the middle of the driver's turn may be noticed when the run has ended.
-        !story.record.cancels.is_empty()
+        !story.record.seen.cancels.is_empty() || !story.record.seen.stopped.is_empty()
     } else {
         false
     };

@@ -26,5 +26,5 @@ pub(super) fn nothing_is_left(story: &Story<'_>) -> Result<(), String> {
 
 /// No fake saw something that must not happen.
 pub(super) fn no_fake_saw_a_fault(story: &Story<'_>) -> Result<(), String> {
-    ensure(story.record.faults.is_empty(), || story.record.faults.join("; "))
+    ensure(story.record.seen.faults.is_empty(), || story.record.seen.faults.join("; "))
 }

@@ -1,16 +1,19 @@
 //! What must hold of every run, as a table of named checks.
 
+mod bounds;
 mod calls;
 mod cancelled;
 mod expected;
 mod grammar;
 mod left;
 mod outcomes;
+mod pauses;
 mod readers;
 mod replay;
 mod requests;
 mod story;
 mod times;
+mod unread;
 
 use std::fmt;
 
@@ -52,11 +55,18 @@ const TABLE: &[(&str, Find)] = &[
     ("cancelled", cancelled::nothing_completes_after_a_cancel),
     ("calls", calls::each_call_has_its_result),
     ("results", calls::each_result_is_as_planned),
+    ("leave", calls::what_may_not_run_does_not),
+    ("hints", requests::hints_come_once),
+    ("steering", requests::what_is_said_is_read),
+    ("limits", bounds::limits_are_kept),
+    ("alone", bounds::exclusive_calls_run_alone),
     ("requests", requests::models_see_what_a_replay_builds),
     ("order", requests::results_come_in_call_order),
     ("replay", replay::a_replay_admits_the_same),
     ("readers", readers::each_reads_the_log),
+    ("delays", times::nobody_is_held_up),
     ("times", times::deadlines_are_kept),
+    ("unread", unread::readers_change_nothing),
     ("left", left::nothing_is_left),
     ("seen", left::no_fake_saw_a_fault),
 ];

@@ -8,8 +8,8 @@ use anabranch_proto::{
 };
 
 use crate::{
-    fakes::{agent_name, foreign_name},
-    plan::{self, AgentPlan, CallPlan, Child, ForeignPlan, Plan, SpawnPlan, Work},
+    fakes::{agent_name, foreign_name, team_name},
+    plan::{self, AgentPlan, CallPlan, Child, ForeignPlan, Plan, SpawnPlan, TeamPlan, Work},
     run::Record,
 };
 
@@ -31,6 +31,8 @@ pub(crate) struct Run<'a> {
     pub(crate) prompt: Option<usize>,
     /// The run above it, and the call there, by their places; none for the root and what a foreign stream spawned.
     pub(crate) parent: Option<(usize, usize)>,
+    /// The team whose member it is, by the place of its run.
+    pub(crate) team: Option<usize>,
     pub(crate) spawn: Option<&'a SpawnPlan>,
     /// When it was announced.
     pub(crate) announced: Option<&'a Admitted>,
@@ -43,6 +45,7 @@ pub(crate) struct Run<'a> {
 pub(crate) enum Who<'a> {
     Agent(&'a AgentPlan),
     Foreign(&'a ForeignPlan),
+    Team(&'a TeamPlan),
     /// What a foreign stream spawned.
     Nested,
     /// Nobody's in the plan.
@@ -79,6 +82,11 @@ impl<'a> Run<'a> {
         })
     }
 
+    /// Whether nobody waits for it.
+    pub(crate) fn is_background(&self) -> bool {
+        self.spawn.is_some_and(|spawn| spawn.way.is_background())
+    }
+
     pub(crate) fn outcome(&self) -> Option<Outcome> {
         self.terminal().map(|(_, complete)| complete.outcome)
     }
@@ -101,15 +109,36 @@ impl<'a> Story<'a> {
 
     /// Whether a call on the way from a run to the root did something that the test holds for.
     pub(crate) fn any_call_above(&self, run: &Run<'_>, test: impl Fn(&Run<'_>, &Call<'_>) -> bool) -> bool {
-        let mut above = run.parent;
-        while let Some((parent, call)) = above {
+        let mut below = run;
+        loop {
+            if let Some(team) = below.team.and_then(|team| self.runs.get(team)) {
+                below = team;
+                continue;
+            }
+            // What a background child says goes by none of its parent's calls.
+            let Some((parent, call)) = below.parent.filter(|_| !below.is_background()) else { return false };
             let Some(run) = self.runs.get(parent) else { return false };
             if run.calls.get(call).is_some_and(|call| test(run, call)) {
                 return true;
             }
-            above = run.parent;
+            below = run;
         }
-        false
+    }
+
+    /// Whether a run is a background child, or below one.
+    pub(crate) fn is_in_background(&self, run: &Run<'_>) -> bool {
+        let mut below = run;
+        while !below.is_background() {
+            let Some(EventKind::SpawnSessionStart(spawn)) =
+                below.announced.map(|announced| &announced.event.kind)
+            else {
+                return false;
+            };
+            let above = self.runs.iter().find(|above| *above.session == spawn.parent_session_id);
+            let Some(above) = above else { return false };
+            below = above;
+        }
+        true
     }
 }
 
@@ -118,6 +147,11 @@ fn root_runs<'a>(plan: &'a Plan, record: &'a Record) -> Vec<Run<'a>> {
     let mut runs: Vec<Run<'a>> = Vec::new();
     let mut is_open = false;
     for admitted in record.log.iter().filter(|admitted| admitted.event.scope == Scope::Root) {
+        // Between two runs stands what is said of background children.
+        let begins = matches!(admitted.event.kind, EventKind::UserMessage(_));
+        if !is_open && !begins {
+            continue;
+        }
         if !is_open {
             let number = runs.len();
             let agent = plan.prompts.get(number).map(|prompt| &prompt.agent);
@@ -128,6 +162,7 @@ fn root_runs<'a>(plan: &'a Plan, record: &'a Record) -> Vec<Run<'a>> {
                 who: agent.map_or(Who::Unknown, Who::Agent),
                 prompt: Some(number),
                 parent: None,
+                team: None,
                 spawn: None,
                 announced: None,
                 events: Vec::new(),
@@ -150,6 +185,12 @@ fn children_runs<'a>(plan: &'a Plan, record: &'a Record, runs: &mut Vec<Run<'a>>
             Child::Agent(agent) => {
                 named.insert(agent_name(agent.number), (Who::Agent(agent), Some(spawn)));
             }
+            Child::Team(team) => {
+                named.insert(team_name(team.number), (Who::Team(team), Some(spawn)));
+                for member in &team.members {
+                    named.insert(agent_name(member.number), (Who::Agent(member), None));
+                }
+            }
             Child::Foreign(foreign) => {
                 named.insert(foreign_name(foreign.number), (Who::Foreign(foreign), Some(spawn)));
             }
@@ -169,6 +210,7 @@ fn children_runs<'a>(plan: &'a Plan, record: &'a Record, runs: &mut Vec<Run<'a>>
                 who,
                 prompt: None,
                 parent: None,
+                team: None,
                 spawn: planned,
                 announced: Some(admitted),
                 events: Vec::new(),
@@ -188,7 +230,7 @@ fn children_runs<'a>(plan: &'a Plan, record: &'a Record, runs: &mut Vec<Run<'a>>
 fn calls<'a>(run: &Run<'a>) -> Vec<Call<'a>> {
     let mut planned: Vec<_> = match run.who {
         Who::Agent(agent) => agent.calls().collect(),
-        Who::Foreign(_) | Who::Nested | Who::Unknown => Vec::new(),
+        Who::Foreign(_) | Who::Team(_) | Who::Nested | Who::Unknown => Vec::new(),
     };
     planned.reverse();
     let mut calls: Vec<Call<'a>> = Vec::new();
@@ -215,8 +257,18 @@ fn calls<'a>(run: &Run<'a>) -> Vec<Call<'a>> {
     calls
 }
 
-/// Puts children below the calls that spawned them.
+/// Puts children below the calls that spawned them, and members below their teams.
 fn link(runs: &mut [Run<'_>]) {
+    let team = |run: &Run<'_>| {
+        let EventKind::SpawnSessionStart(spawn) = &run.announced?.event.kind else { return None };
+        let is_team =
+            |team: &Run<'_>| matches!(team.who, Who::Team(_)) && *team.session == spawn.parent_session_id;
+        runs.iter().position(is_team)
+    };
+    let teams: Vec<_> = runs.iter().map(team).collect();
+    for (run, team) in runs.iter_mut().zip(teams) {
+        run.team = team;
+    }
     let parents: Vec<_> = runs
         .iter()
         .map(|run| {

@@ -1,15 +1,19 @@
 //! When deadlines pass.
 
-use anabranch_proto::{EventKind, Outcome, SpawnMechanism, Timestamp};
+use anabranch_proto::{Admitted, EventKind, Outcome, SpawnMechanism, Timestamp};
 
-use super::{Story, ensure, story::Run};
+use super::{Story, ensure, pauses::paused, story::Run};
 use crate::{
-    plan::{Pace, Plan},
+    plan::{Pace, Plan, WINDOW},
     run::MODEL_CALL,
+    stamp::START,
 };
 
 /// How much later than its deadline a run may end although nobody holds it up: clocks tick in milliseconds.
 const TICK: u64 = 1;
+
+/// How many milliseconds the time that is left after questions may be off.
+const PAUSED: u64 = 8;
 
 /// A run that timed out did so at its deadline, and a model that was silent at its own: nobody who has room holds time up.
 pub(super) fn deadlines_are_kept(story: &Story<'_>) -> Result<(), String> {
@@ -21,19 +25,40 @@ pub(super) fn deadlines_are_kept(story: &Story<'_>) -> Result<(), String> {
             && let (Some(timeout), Some(announced)) = (timeout, announced(run))
         {
             let took = between(announced, end.event.created_at);
-            ensure((timeout..=timeout + slack).contains(&took), || {
+            // Its time stands still while somebody is asked.
+            let until = u64::try_from(end.event.created_at.unix_millis()).unwrap_or(0);
+            let paused = paused(story, run, until);
+            // Each question begins and ends at a tick, and is noticed when nobody holds the run up.
+            let (early, late) = if paused > 0 { (PAUSED + held_up(story.plan), PAUSED) } else { (0, 0) };
+            let timeout = timeout + paused;
+            let allowed = timeout.saturating_sub(early)..=timeout + slack + late;
+            ensure(allowed.contains(&took), || {
                 format!("{} timed out after {took} ms, not {timeout}", run.name)
             })?;
         }
         if run.error().is_some_and(|error| error.message.starts_with("the model did not finish within")) {
-            let asked = run
-                .events
-                .iter()
-                .rev()
-                .find(|admitted| matches!(admitted.event.kind, EventKind::ModelCallStart(_)));
+            let is_call = |admitted: &&&Admitted| matches!(admitted.event.kind, EventKind::ModelCallStart(_));
+            let asked = run.events.iter().rev().find(is_call);
             let took = asked.map(|asked| between(asked.event.created_at, end.event.created_at));
             ensure(took.is_some_and(|took| (MODEL_CALL..=MODEL_CALL + slack).contains(&took)), || {
                 format!("the model of {} was given {took:?} ms, not {MODEL_CALL}", run.name)
+            })?;
+        }
+    }
+    Ok(())
+}
+
+/// Where no reader may hold anybody up, each event reaches the log when it happens.
+pub(super) fn nobody_is_held_up(story: &Story<'_>) -> Result<(), String> {
+    if held_up(story.plan) > 0 {
+        return Ok(());
+    }
+    for (admitted, appended) in story.record.log.iter().zip(&story.record.times) {
+        // Foreign events bring their own times, all the same.
+        let happened = u64::try_from(admitted.event.created_at.unix_millis() - START * 1_000).unwrap_or(0);
+        if happened > 0 {
+            ensure(*appended <= happened + TICK, || {
+                format!("{} happened at {happened} ms and was logged at {appended}", admitted.seq)
             })?;
         }
     }
@@ -44,18 +69,20 @@ pub(super) fn deadlines_are_kept(story: &Story<'_>) -> Result<(), String> {
 fn announced(run: &Run<'_>) -> Option<Timestamp> {
     let event = &run.announced?.event;
     let EventKind::SpawnSessionStart(spawn) = &event.kind else { return None };
-    (spawn.spawn_mechanism == SpawnMechanism::Sync).then_some(event.created_at)
+    (spawn.spawn_mechanism != SpawnMechanism::Manual).then_some(event.created_at)
 }
 
 fn between(from: Timestamp, to: Timestamp) -> u64 {
     u64::try_from(to.unix_millis() - from.unix_millis()).unwrap_or(0)
 }
 
+/// How often a reader may hold a child up before that looks at its time: once for each event that it has ready.
+const HOLDS: u64 = 32;
+
 /// For how many milliseconds readers may hold producers back.
-fn held_up(plan: &Plan) -> u64 {
+pub(super) fn held_up(plan: &Plan) -> u64 {
     let replies = plan.prompts.iter().map(|prompt| (true, prompt.reply.pace));
     let readers = plan.readers.iter().map(|reader| (reader.lossless, reader.pace));
     let has_slow = replies.chain(readers).any(|(lossless, pace)| lossless && pace != Pace::Fast);
-    // A window of a megabyte has room for all that is said here.
-    if has_slow && plan.limits.window < 1 << 20 { 4 * plan.limits.stall } else { 0 }
+    if has_slow && plan.limits.window < WINDOW { HOLDS * plan.limits.stall } else { 0 }
 }

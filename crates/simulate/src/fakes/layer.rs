@@ -23,8 +23,9 @@ pub(crate) struct Meddler(pub(crate) Arc<World>);
 impl ActingLayer for Meddler {
     fn act(self: Arc<Self>, call: ToolCall, context: ToolContext, next: Next) -> ActingStream {
         let world = Arc::clone(&self.0);
-        let meddling =
-            number(&call).and_then(|number| world.call(number)).map_or(Meddling::None, |plan| plan.meddling);
+        let meddling = number(&call.arguments)
+            .and_then(|number| world.call(number))
+            .map_or(Meddling::None, |plan| plan.meddling);
         let inner = world.in_call(|| next.run(call, context.clone()));
         ActingStream::boxed(Meddled {
             world,
@@ -38,8 +39,8 @@ impl ActingLayer for Meddler {
 }
 
 /// Which call of the plan it is, where its arguments tell.
-fn number(call: &ToolCall) -> Option<u32> {
-    let value: serde_json::Value = serde_json::from_str(&call.arguments).ok()?;
+pub(crate) fn number(arguments: &str) -> Option<u32> {
+    let value: serde_json::Value = serde_json::from_str(arguments).ok()?;
     let number = value.get("call").or_else(|| value.get("metadata")?.get("call"))?;
     u32::try_from(number.as_u64()?).ok()
 }

@@ -7,7 +7,7 @@ mod script;
 mod tool;
 mod typed;
 
-pub(crate) use layer::Meddler;
+pub(crate) use layer::{Meddler, number};
 pub(crate) use model::FakeModel;
 pub(crate) use tool::{FakeTool, OUTPUT};
 pub(crate) use typed::typed;
@@ -20,6 +20,11 @@ pub(crate) fn agent_name(number: u32) -> String {
 /// What somebody else's stream is called.
 pub(crate) fn foreign_name(number: u32) -> String {
     format!("f{number}")
+}
+
+/// What a team is called.
+pub(crate) fn team_name(number: u32) -> String {
+    format!("t{number}")
 }
 
 /// The key of the metadata of what nobody may see.

@@ -13,11 +13,16 @@ use super::{
 };
 use crate::{
     plan::{Behaviour, CallPlan, Child, Part, Refusal, TurnEnd, Work},
-    world::{Request, World},
+    seen::Request,
+    world::World,
 };
 
-/// The model of every agent: it knows by the prompt whose it is, and answers as the plan says.
-pub(crate) struct FakeModel(pub(crate) Arc<World>);
+/// The model of every agent: it knows by the prompt whose it is, unless it is told, and answers as the plan says.
+pub(crate) struct FakeModel {
+    pub(crate) world: Arc<World>,
+    /// Whose it is, where it is a team's member's.
+    pub(crate) member: Option<u32>,
+}
 
 /// What a model says that fails.
 pub(crate) const MODEL_ERROR: &str = "planned error";
@@ -33,8 +38,9 @@ impl Model for FakeModel {
     }
 
     fn stream(&self, request: ModelRequest) -> ModelStream {
-        let Self(world) = self;
-        let number = request.prompt_text().trim_start_matches('a').parse().unwrap_or(0);
+        let Self { world, member } = self;
+        let number =
+            member.unwrap_or_else(|| request.prompt_text().trim_start_matches('a').parse().unwrap_or(0));
         let turn = request.turn;
         world.asked(Request { agent: number, turn, messages: request.messages });
         let Some(agent) = world.agent(number) else {
@@ -106,6 +112,7 @@ fn tool(work: &Work) -> &'static str {
         Work::Spawn(spawn) if spawn.by_tool => "spawn_subagent",
         Work::Tool { .. } | Work::Spawn(_) | Work::Refused(Refusal::Malformed | Refusal::NoObject) => "act",
         Work::Refused(Refusal::UnknownTool) => "nowhere",
+        Work::External(_) => "outside",
     }
 }
 
@@ -115,16 +122,22 @@ fn arguments(plan: &CallPlan) -> String {
         Work::Refused(Refusal::Malformed) => return format!("{{\"call\": {number}, \"and\": [1, "),
         Work::Refused(Refusal::NoObject) => json!([number]),
         Work::Refused(Refusal::WrongType) => json!({ "call": number, "count": "many" }),
-        Work::Refused(Refusal::UnknownTool) | Work::Tool { .. } => json!({ "call": number }),
+        Work::Refused(Refusal::UnknownTool) | Work::Tool { .. } | Work::External(_) => {
+            json!({ "call": number })
+        }
         Work::Spawn(spawn) => match &spawn.child {
             Child::Agent(agent) if spawn.by_tool => {
                 let mut value = json!({ "task": agent_name(agent.number), "metadata": { "call": number } });
                 if let (Some(timeout), Some(object)) = (spawn.timeout, value.as_object_mut()) {
                     object.insert("timeout".to_owned(), json!(timeout / 1_000));
                 }
+                if let Some(object) = value.as_object_mut() {
+                    object.insert("fork".to_owned(), json!(spawn.fork));
+                    object.insert("background".to_owned(), json!(spawn.way.is_background()));
+                }
                 value
             }
-            Child::Agent(_) | Child::Foreign(_) => json!({ "call": number }),
+            Child::Agent(_) | Child::Foreign(_) | Child::Team(_) => json!({ "call": number }),
         },
     };
     value.to_string()

@@ -13,7 +13,7 @@ use anabranch_proto::{
     DataBlock, DataSource, Event, EventKind, Json, Metadata, Outcome, Scope, ToolChunk, ToolResultState,
     event::{Custom, StreamComplete, TextBlockDelta},
 };
-use anabranch_runtime::{Spawn, SpawnError};
+use anabranch_runtime::{Fork, OnCancel, Spawn, SpawnError, Team};
 use futures::StreamExt as _;
 
 use super::{
@@ -21,7 +21,7 @@ use super::{
     script::{Script, Step, planned_panic},
 };
 use crate::{
-    plan::{Behaviour, CallPlan, CancelHow, Child, REPORTS, SpawnPlan, Work},
+    plan::{Behaviour, CallPlan, CancelHow, Child, REPORTS, SpawnPlan, Way, Work},
     world::World,
 };
 
@@ -61,8 +61,22 @@ impl FakeTool {
             Child::Agent(agent) => {
                 let name = agent_name(agent.number);
                 let spawn = timed(Spawn::new(context, name.clone(), name)?)?;
+                let spawn = if plan.fork { spawn.fork(Fork::Full) } else { spawn };
                 let template = self.world.template().ok_or(SpawnError::NoSession)?;
-                Ok(spawn.run(&template))
+                Ok(match plan.way {
+                    Way::InTask => spawn.run(&template),
+                    Way::OwnTask => spawn.on_own_task().run(&template),
+                    Way::Background => spawn.background(&template, OnCancel::Stop),
+                    Way::Kept => spawn.background(&template, OnCancel::Keep),
+                })
+            }
+            Child::Team(team) => {
+                let name = super::team_name(team.number);
+                let spawn = timed(Spawn::new(context, name.clone(), name.clone())?)?;
+                let begin = if team.parallel { Team::parallel(name) } else { Team::sequential(name) };
+                let members = team.members.iter().filter_map(|member| self.world.member(member.number));
+                let team = members.fold(begin, Team::member);
+                Ok(if plan.way == Way::OwnTask { spawn.on_own_task() } else { spawn }.team(&team))
             }
             Child::Foreign(plan) => {
                 let spawn = timed(Spawn::new(context, super::foreign_name(plan.number), "Do it.")?)?;
@@ -88,12 +102,13 @@ impl Tool for FakeTool {
             self.world.fault(format!("a tool got arguments that nobody gave: {value}"));
             return Box::pin(Script::new(&self.world, []));
         };
+        self.world.ran(plan.number);
         match &plan.work {
             Work::Spawn(spawn) => self.spawn(spawn, &context).unwrap_or_else(|error| {
                 futures::stream::iter([ToolYield::Chunk(ToolChunk::error(error.to_string()))]).boxed()
             }),
             Work::Tool { behaviour, .. } => act(&self.world, plan, *behaviour, &context),
-            Work::Refused(_) => {
+            Work::Refused(_) | Work::External(_) => {
                 self.world.fault(format!("call {} reached a tool", plan.number));
                 Box::pin(Script::new(&self.world, []))
             }
@@ -109,10 +124,10 @@ fn act(world: &Arc<World>, plan: &CallPlan, behaviour: Behaviour, context: &Tool
     if behaviour == Behaviour::PanicInDrop {
         return Box::pin(script.in_drop(|_| planned_panic()));
     }
-    // Whoever stops a run refuses spawns until it is stopped.
+    // Whoever stops a run refuses spawns until it is stopped. What runs on a task of its own may be dropped at its deadline.
     let context = context.clone();
     Box::pin(script.in_drop(move |world| {
-        if !world.is_in_call() && Spawn::new(&context, "late", "late").is_ok() {
+        if world.stops_in_drops() && !world.is_in_call() && Spawn::new(&context, "late", "late").is_ok() {
             world.fault("a child could be spawned while the run was being stopped".to_owned());
         }
     }))
@@ -172,17 +187,25 @@ fn steps(
         }
         Behaviour::PanicAfterLast => vec![state(number, ToolResultState::Success), Step::Panic],
         Behaviour::Emits => {
-            let emits = (0..REPORTS).map(|report| {
-                let (context, event) = (context.clone(), self::report(context, number, report));
-                Step::Wait(Box::pin(async move {
-                    context.emit(event).await.ok();
-                }))
-            });
-            emits.chain([result()]).collect()
+            vec![Step::Wait(Box::pin(emit(Arc::clone(world), context.clone(), number))), result()]
+        }
+        Behaviour::Leaves => {
+            let (emitting, pause) = (emit(Arc::clone(world), context.clone(), number), u64::from(number) % 3);
+            let leave = Step::Do(Box::new(move || {
+                tokio::spawn(emitting);
+            }));
+            if pause == 0 {
+                vec![leave, Step::Yield, result()]
+            } else {
+                vec![leave, Step::Sleep(pause), result()]
+            }
         }
         Behaviour::Yields => {
-            let yields = (0..REPORTS)
-                .map(|report| Step::Item(ToolYield::Event(Arc::new(self::report(context, number, report)))));
+            let yields = (0..REPORTS).flat_map(|report| {
+                let world = Arc::clone(world);
+                let event = ToolYield::Event(Arc::new(self::report(context, number, report)));
+                [Step::Do(Box::new(move || world.reported(number))), Step::Item(event)]
+            });
             yields.chain([result()]).collect()
         }
         Behaviour::Forges => {
@@ -195,6 +218,16 @@ fn steps(
             let world = Arc::clone(world);
             vec![Step::Do(Box::new(move || world.stop(CancelHow::Session))), result()]
         }
+    }
+}
+
+/// Emits events for as long as the call takes them.
+async fn emit(world: Arc<World>, context: ToolContext, number: u32) {
+    for report in 0..REPORTS {
+        if context.emit(self::report(&context, number, report)).await.is_err() {
+            return;
+        }
+        world.reported(number);
     }
 }
 

@@ -62,6 +62,7 @@ pub(crate) fn typed(world: &Arc<World>) -> impl Tool + use<> {
     let world = Arc::clone(world);
     FunctionTool::new("typed", "Says its number.", move |arguments: TypedArguments, _| {
         let plan = world.call(arguments.call);
+        world.ran(arguments.call);
         let panics = matches!(
             plan.map(|plan| &plan.work),
             Some(Work::Tool { behaviour: Behaviour::PanicInFuture, .. })

@@ -68,6 +68,8 @@ pub enum Behaviour {
     PanicAfterLast,
     /// Emits `CUSTOM` events by its context, more than the queue holds.
     Emits,
+    /// Leaves its context to a task that goes on to emit `CUSTOM` events.
+    Leaves,
     /// Yields `CUSTOM` events.
     Yields,
     /// Says what only others may: its caller's text and end, a sibling's text and end.
@@ -101,6 +103,7 @@ impl Behaviour {
         (8, Self::AfterLast),
         (6, Self::PanicAfterLast),
         (14, Self::Emits),
+        (8, Self::Leaves),
         (12, Self::Yields),
         (12, Self::Forges),
         (5, Self::TooMuch),
@@ -130,6 +133,7 @@ impl Behaviour {
             | Self::AfterLast
             | Self::PanicAfterLast
             | Self::Emits
+            | Self::Leaves
             | Self::Yields
             | Self::Forges
             | Self::Blocking
@@ -157,18 +161,13 @@ impl Behaviour {
             | Self::AfterLast
             | Self::PanicAfterLast
             | Self::Emits
+            | Self::Leaves
             | Self::Yields
             | Self::Forges
             | Self::Blocking
             | Self::Typed
             | Self::Cancels => format!("<{number}>"),
         }
-    }
-
-    /// How many `CUSTOM` events it makes.
-    #[must_use]
-    pub fn reports(self) -> usize {
-        if matches!(self, Self::Emits | Self::Yields) { REPORTS } else { 0 }
     }
 }
 
@@ -203,6 +202,51 @@ impl Refusal {
         match self {
             Self::UnknownTool => "there is no tool",
             Self::Malformed | Self::NoObject | Self::WrongType => "invalid arguments",
+        }
+    }
+}
+
+/// What becomes of a call that may not run without leave.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[expect(clippy::exhaustive_enums, reason = "a table of an internal tool")]
+pub enum Ask {
+    /// A person allows it.
+    Allowed,
+    /// A person allows it with other arguments.
+    Edited,
+    /// A person refuses it.
+    Refused,
+    /// Nobody answers.
+    Unanswered,
+    /// It is forbidden; nobody is asked.
+    Forbidden,
+}
+
+impl Ask {
+    /// Each, and how often.
+    pub(crate) const TABLE: &[(u64, Option<Self>)] = &[
+        (300, None),
+        (14, Some(Self::Allowed)),
+        (6, Some(Self::Edited)),
+        (8, Some(Self::Refused)),
+        (3, Some(Self::Unanswered)),
+        (5, Some(Self::Forbidden)),
+    ];
+
+    /// Whether the call runs.
+    #[must_use]
+    pub fn allows(self) -> bool {
+        matches!(self, Self::Allowed | Self::Edited)
+    }
+
+    /// What the result's text has in it where the call does not run.
+    #[must_use]
+    pub fn says(self) -> &'static str {
+        match self {
+            Self::Allowed | Self::Edited => "",
+            Self::Refused => "the user did not allow",
+            Self::Unanswered => "nobody answered within",
+            Self::Forbidden => "may not run: planned",
         }
     }
 }

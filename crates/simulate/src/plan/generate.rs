@@ -3,9 +3,9 @@
 use anabranch_proto::Outcome;
 
 use super::{
-    AgentPlan, Behaviour, CallPlan, CancelHow, CancelPlan, Child, Fate, ForeignEnd, ForeignPlan, LimitsPlan,
-    Meddling, Pace, Part, Plan, PromptPlan, ReaderPlan, Refusal, ReplyPlan, SessionEnding, SpawnPlan,
-    TurnEnd, TurnPlan, Work,
+    AgentPlan, Ask, Behaviour, CallPlan, Child, ForeignEnd, ForeignPlan, LimitsPlan, Meddling, Part, Plan,
+    PromptPlan, Refusal, SessionEnding, SpawnPlan, TeamPlan, TurnEnd, TurnPlan, Way, Work,
+    around::{cancel, reader, reply},
 };
 use crate::Random;
 
@@ -15,24 +15,40 @@ const DEPTH: u32 = 5;
 /// After how many milliseconds without an end a session is closed: more than any deadline of a model or a child.
 const PATIENCE: u64 = 60_000;
 
+/// How many bytes a lossless reader may be behind where that is not to matter: more than any conversation here has.
+pub(crate) const WINDOW: usize = 16 << 20;
+
 /// The plan of a seed. The same for the same seed, for as long as the tables stay what they are.
 #[must_use]
 pub fn generate(seed: u64) -> Plan {
-    let mut generator = Generator { random: Random::new(seed), agents: 0, calls: 0, budget: 0 };
+    let theme = *[Theme::Mixed, Theme::Mixed, Theme::Mixed, Theme::Background]
+        .get(usize::try_from(seed % 4).unwrap_or(0))
+        .unwrap_or(&Theme::Mixed);
+    let mut generator = Generator { random: Random::new(seed), theme, agents: 0, calls: 0, budget: 0 };
     let limits = generator.limits();
     let count = *generator.random.weighted(&[(70, 1), (20, 2), (10, 3)]).unwrap_or(&1);
     let prompts = (0..count).map(|_| generator.prompt()).collect();
     let random = &mut generator.random;
     let readers = (0..random.below(4)).map(|_| reader(random)).collect();
-    let cancelled = *random.weighted(&[(70, 0), (25, 1), (5, 2)]).unwrap_or(&0);
+    let cancelled = *random.weighted(&[(60, 0), (30, 1), (10, 3)]).unwrap_or(&0);
     let cancels = (0..cancelled).map(|_| cancel(random)).collect();
     let retention = random.percent(12).then(|| to_usize(random.between(2_000, 20_000)));
     let ending = if random.percent(70) { SessionEnding::Close } else { SessionEnding::Drop };
-    Plan { limits, retention, prompts, readers, cancels, patience: PATIENCE, ending }
+    let linger = if random.percent(40) { random.between(1, 60) } else { 0 };
+    Plan { limits, retention, prompts, readers, cancels, patience: PATIENCE, linger, ending }
+}
+
+/// What comes up more often in some seeds, so that it meets itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Theme {
+    Mixed,
+    /// Children in the background and on their own tasks, and models that fail.
+    Background,
 }
 
 struct Generator {
     random: Random,
+    theme: Theme,
     agents: u32,
     calls: u32,
     /// How many agents may still be added below the prompt under way.
@@ -47,15 +63,15 @@ impl Generator {
         };
         // A reader that has no room holds models up too: for less than they are given.
         let (window, stall) = match unless(30, 0, 300, 6_000) {
-            0 => (1 << 20, 30_000),
-            window => (window, unless(100, 0, 5, 200)),
+            0 => (WINDOW, 30_000),
+            window => (to_usize(window), unless(100, 0, 5, 200)),
         };
         LimitsPlan {
             depth: to_u32(unless(10, 6, 0, 3)),
             running: to_usize(unless(12, 1_000, 1, 4)),
             spawned: to_usize(unless(10, 10_000, 1, 6)),
             iterations: to_u32(unless(8, 50, 1, 3)),
-            window: to_usize(window),
+            window,
             stall,
         }
     }
@@ -80,7 +96,13 @@ impl Generator {
         let children = self.random.between(30, 64);
         let parts = (0..children).map(|_| {
             let child = Child::Agent(self.agent(DEPTH));
-            Part::Call(self.call_of(Work::Spawn(Box::new(SpawnPlan { by_tool: true, timeout: None, child }))))
+            Part::Call(self.call_of(Work::Spawn(Box::new(SpawnPlan {
+                by_tool: true,
+                timeout: None,
+                way: Way::InTask,
+                fork: false,
+                child,
+            }))))
         });
         let parts = parts.collect();
         AgentPlan { number, turns: vec![TurnPlan { parts, end: TurnEnd::Done }] }
@@ -112,7 +134,15 @@ impl Generator {
             parts.insert(to_usize(place), Part::Call(call));
         }
         self.words(&mut parts, 60);
-        TurnPlan { parts, end: self.pick(TurnEnd::TABLE, TurnEnd::Done) }
+        // A model that answers with nothing has failed; not too many are to.
+        let says_nothing =
+            !parts.iter().any(|part| matches!(part, Part::Text(_) | Part::Thinking(_) | Part::Call(_)));
+        if says_nothing && self.random.percent(90) {
+            parts.push(Part::Text(2));
+        }
+        let fails = self.theme == Theme::Background && self.random.percent(15);
+        let end = if fails { TurnEnd::Error } else { self.pick(TurnEnd::TABLE, TurnEnd::Done) };
+        TurnPlan { parts, end }
     }
 
     /// Perhaps something that a model says.
@@ -137,9 +167,29 @@ impl Generator {
             .then(|| if by_tool { 1_000 * self.random.between(1, 3) } else { self.random.between(1, 90) });
         if self.random.percent(18) {
             let child = Child::Foreign(self.foreign(0));
-            return SpawnPlan { by_tool: false, timeout, child };
+            return SpawnPlan { by_tool: false, timeout, way: Way::InTask, fork: false, child };
         }
-        SpawnPlan { by_tool, timeout, child: Child::Agent(self.agent(depth + 1)) }
+        if depth + 2 <= DEPTH && self.random.percent(8) {
+            let way = if self.random.percent(25) { Way::OwnTask } else { Way::InTask };
+            let child = Child::Team(self.team(depth + 2));
+            return SpawnPlan { by_tool: false, timeout, way, fork: false, child };
+        }
+        let table = if self.theme == Theme::Background { Way::BACKGROUND } else { Way::TABLE };
+        let way = match self.pick(table, Way::InTask) {
+            // The tool knows two ways.
+            Way::OwnTask if by_tool => Way::InTask,
+            Way::Kept if by_tool => Way::Background,
+            way @ (Way::InTask | Way::OwnTask | Way::Background | Way::Kept) => way,
+        };
+        let fork = self.random.percent(12);
+        SpawnPlan { by_tool, timeout, way, fork, child: Child::Agent(self.agent(depth + 1)) }
+    }
+
+    fn team(&mut self, depth: u32) -> TeamPlan {
+        let number = self.next_agent();
+        let parallel = self.random.percent(50);
+        let count = self.random.between(0, 3);
+        TeamPlan { number, parallel, members: (0..count).map(|_| self.agent(depth)).collect() }
     }
 
     fn foreign(&mut self, depth: u32) -> ForeignPlan {
@@ -173,6 +223,11 @@ impl Generator {
             let refusal = self.pick(Refusal::TABLE, Refusal::UnknownTool);
             return self.call_of(Work::Refused(refusal));
         }
+        if self.random.percent(4) {
+            let answered = self.random.percent(80);
+            let delay = self.random.between(0, 40);
+            return self.call_of(Work::External(answered.then_some(delay)));
+        }
         let behaviour = self.pick(Behaviour::TABLE, Behaviour::Ok);
         let exclusive = self.random.percent(10);
         self.call_of(Work::Tool { behaviour, exclusive })
@@ -185,11 +240,16 @@ impl Generator {
         let meddling = match work {
             // A layer knows a call by its arguments.
             Work::Refused(Refusal::Malformed | Refusal::NoObject) => Meddling::None,
-            Work::Refused(_) | Work::Tool { .. } | Work::Spawn(_) => {
+            Work::Refused(_) | Work::Tool { .. } | Work::Spawn(_) | Work::External(_) => {
                 self.pick(Meddling::TABLE, Meddling::None)
             }
         };
-        CallPlan { number, repeated, in_parts, work, meddling }
+        let ask = match work {
+            // What cannot run says why by itself.
+            Work::Refused(_) => None,
+            Work::Tool { .. } | Work::Spawn(_) | Work::External(_) => self.pick(Ask::TABLE, None),
+        };
+        CallPlan { number, repeated, in_parts, work, meddling, ask }
     }
 
     fn next_agent(&mut self) -> u32 {
@@ -200,45 +260,6 @@ impl Generator {
     fn pick<T: Copy>(&mut self, table: &[(u64, T)], otherwise: T) -> T {
         self.random.weighted(table).copied().unwrap_or(otherwise)
     }
-}
-
-fn pace(random: &mut Random) -> Pace {
-    match random.below(10) {
-        0..6 => Pace::Fast,
-        6..9 => Pace::Slow(random.between(1, 15)),
-        _ => Pace::Never,
-    }
-}
-
-fn reply(random: &mut Random) -> ReplyPlan {
-    let at = random.below(60);
-    let fate = match random.below(20) {
-        0..15 => Fate::Reads,
-        15..17 => Fate::Cancels(at),
-        17 => Fate::LeavesAndCancels(at),
-        _ => Fate::Leaves(at),
-    };
-    ReplyPlan { pace: pace(random), fate }
-}
-
-fn reader(random: &mut Random) -> ReaderPlan {
-    let late = random.percent(30);
-    ReaderPlan {
-        lossless: random.percent(50),
-        pace: pace(random),
-        comes: if late { random.between(1, 100) } else { 0 },
-        after: if random.percent(20) { random.below(40) } else { 0 },
-        vanishes: random.percent(25).then(|| random.below(50)),
-    }
-}
-
-fn cancel(random: &mut Random) -> CancelPlan {
-    let magnitude = random.between(1, 9);
-    let poll = 1 + random.below(1 << magnitude);
-    let how = *random
-        .weighted(&[(4, CancelHow::Session), (2, CancelHow::Close), (4, CancelHow::Task)])
-        .unwrap_or(&CancelHow::Session);
-    CancelPlan { poll, how }
 }
 
 fn to_u32(number: u64) -> u32 {

@@ -3,16 +3,18 @@
 //! A plan says what every fake does, so that one can be shrunk and printed, and so that the checks know what must come
 //! out. Numbers name agents and calls: a part that is taken away leaves the others what they were.
 
+mod around;
 mod behaviour;
 mod generate;
+mod spawn;
 mod walk;
 
-pub use behaviour::{Behaviour, Meddling, Refusal, TurnEnd};
+pub use behaviour::{Ask, Behaviour, Meddling, Refusal, TurnEnd};
 pub(crate) use behaviour::{PANIC, REPORTS};
+pub(crate) use generate::WINDOW;
 pub use generate::generate;
+pub use spawn::{Child, ForeignEnd, ForeignPlan, SpawnPlan, TeamPlan, Way};
 pub use walk::{agents, calls, depth};
-
-use anabranch_proto::Outcome;
 
 /// A whole conversation: prompts, who reads, what goes wrong.
 #[derive(Clone, Debug, PartialEq)]
@@ -33,6 +35,8 @@ pub struct Plan {
     pub cancels: Vec<CancelPlan>,
     /// After how many milliseconds without an end the session is closed whatever runs.
     pub patience: u64,
+    /// How many milliseconds lie between the end of the last run and that of the session.
+    pub linger: u64,
     /// How the session ends.
     pub ending: SessionEnding,
 }
@@ -120,6 +124,8 @@ pub enum Fate {
     Leaves(u64),
     /// Drops the reply after so many events, which cancels it.
     LeavesAndCancels(u64),
+    /// Reads to the end, and then at once cancels what the session does next.
+    CancelsNext,
 }
 
 /// A reader that subscribes.
@@ -164,6 +170,12 @@ pub enum CancelHow {
     Close,
     /// `Session::cancel`, by a task of its own, so between the driver's turns.
     Task,
+    /// `Session::cancel`, outside of all polls of fakes; no row of a plan.
+    Now,
+    /// `Session::cancel_session`, of a child.
+    Child,
+    /// `Session::steer`, which stops nothing: something is said to a child, or to the root.
+    Steer,
 }
 
 /// An agent: what its model answers, turn by turn. Beyond the last turn it says `done`.
@@ -227,6 +239,8 @@ pub struct CallPlan {
     pub work: Work,
     /// What a layer around it does.
     pub meddling: Meddling,
+    /// Whether a person is asked first, and what they answer.
+    pub ask: Option<Ask>,
 }
 
 /// What a call does.
@@ -244,68 +258,6 @@ pub enum Work {
     Refused(Refusal),
     /// Spawns a child.
     Spawn(Box<SpawnPlan>),
-}
-
-/// A child and how it is spawned.
-#[derive(Clone, Debug, PartialEq)]
-#[expect(
-    clippy::exhaustive_structs,
-    reason = "plain data of an internal tool, made and taken apart everywhere"
-)]
-pub struct SpawnPlan {
-    /// Whether the tool `spawn_subagent` does it, or a tool's own code.
-    pub by_tool: bool,
-    /// After how many milliseconds it is stopped. Whole seconds where the tool spawns it.
-    pub timeout: Option<u64>,
-    /// What runs in it.
-    pub child: Child,
-}
-
-/// What runs in a child.
-#[derive(Clone, Debug, PartialEq)]
-#[expect(clippy::exhaustive_enums, reason = "a choice of an internal tool")]
-pub enum Child {
-    /// An agent.
-    Agent(AgentPlan),
-    /// Somebody else's stream of events.
-    Foreign(ForeignPlan),
-}
-
-/// Somebody else's stream of events.
-#[derive(Clone, Debug, PartialEq)]
-#[expect(
-    clippy::exhaustive_structs,
-    reason = "plain data of an internal tool, made and taken apart everywhere"
-)]
-pub struct ForeignPlan {
-    /// Its number, unique among agents.
-    pub number: u32,
-    /// Whether it begins with a prompt of its own.
-    pub prompt: bool,
-    /// How many words it says.
-    pub words: u64,
-    /// A pause of so many milliseconds before it ends.
-    pub pause: u64,
-    /// A stream that it has spawned itself.
-    pub nested: Option<Box<ForeignPlan>>,
-    /// How it ends.
-    pub end: ForeignEnd,
-}
-
-/// How somebody else's stream ends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[expect(clippy::exhaustive_enums, reason = "a choice of an internal tool")]
-pub enum ForeignEnd {
-    /// With a terminal, and something behind it that nobody may see.
-    Terminal(Outcome),
-    /// With the end of its reply.
-    Reply,
-    /// In the middle of its reply.
-    Cut,
-    /// With a panic.
-    Panic,
-    /// With the end of its reply, and a panic when it is dropped.
-    PanicInDrop,
-    /// Never.
-    Never,
+    /// Is run by somebody else, who gives its result after so many milliseconds; none where nobody does.
+    External(Option<u64>),
 }

@@ -10,10 +10,11 @@ pub fn agents(plan: &Plan) -> Vec<&AgentPlan> {
     while let Some(agent) = waiting.pop() {
         found.push(agent);
         for call in agent.calls() {
-            if let Work::Spawn(spawn) = &call.work
-                && let Child::Agent(child) = &spawn.child
-            {
-                waiting.push(child);
+            let Work::Spawn(spawn) = &call.work else { continue };
+            match &spawn.child {
+                Child::Agent(child) => waiting.push(child),
+                Child::Team(team) => waiting.extend(&team.members),
+                Child::Foreign(_) => {}
             }
         }
     }
@@ -46,9 +47,26 @@ impl AgentPlan {
             1 + match &spawn.child {
                 Child::Agent(agent) => agent.depth(),
                 Child::Foreign(foreign) => foreign.depth(),
+                Child::Team(team) => 1 + team.members.iter().map(AgentPlan::depth).max().unwrap_or(0),
             }
         });
         below.max().unwrap_or(0)
+    }
+}
+
+impl CallPlan {
+    /// The numbers of the team's members that it spawns, where it does.
+    pub(crate) fn members(&self) -> Vec<u32> {
+        let Work::Spawn(spawn) = &self.work else { return Vec::new() };
+        let Child::Team(team) = &spawn.child else { return Vec::new() };
+        team.members.iter().map(|member| member.number).collect()
+    }
+}
+
+impl Part {
+    /// The call, where it is one.
+    pub(crate) fn call(&self) -> Option<&CallPlan> {
+        if let Self::Call(call) = self { Some(call) } else { None }
     }
 }
 

@@ -54,11 +54,19 @@ fn agent(text: &mut String, depth: usize, agent: &AgentPlan) {
             } else {
                 format!(", layer {:?}", call.meddling)
             };
-            let begin = format!("call {}{repeated}{in_parts}{meddling}", call.number);
+            let ask = call.ask.map(|ask| format!(", asks: {ask:?}")).unwrap_or_default();
+            let begin = format!("call {}{repeated}{in_parts}{meddling}{ask}", call.number);
             match &call.work {
                 Work::Tool { behaviour, exclusive } => {
                     let alone = if *exclusive { " alone" } else { "" };
                     line(text, depth + 1, format!("{begin}: {behaviour:?}{alone}"));
+                }
+                Work::External(answered) => {
+                    line(
+                        text,
+                        depth + 1,
+                        format!("{begin}: somebody else's, answered after {answered:?} ms"),
+                    );
                 }
                 Work::Refused(refusal) => line(text, depth + 1, format!("{begin}: {refusal:?}")),
                 Work::Spawn(spawn) => {
@@ -67,11 +75,22 @@ fn agent(text: &mut String, depth: usize, agent: &AgentPlan) {
                     let name = match &spawn.child {
                         Child::Agent(agent) => format!("a{}", agent.number),
                         Child::Foreign(foreign) => format!("f{}", foreign.number),
+                        Child::Team(team) => {
+                            let order = if team.parallel { "side by side" } else { "one after another" };
+                            format!("t{}, {order}", team.number)
+                        }
                     };
-                    line(text, depth + 1, format!("{begin}: {by} of {name}{timeout}"));
+                    let fork = if spawn.fork { ", forked" } else { "" };
+                    line(text, depth + 1, format!("{begin}: {by} of {name}{timeout}{fork}, {:?}", spawn.way));
                     match &spawn.child {
                         Child::Agent(child) => self::agent(text, depth + 2, child),
                         Child::Foreign(child) => foreign(text, depth + 2, child),
+                        Child::Team(team) => {
+                            for member in &team.members {
+                                line(text, depth + 2, format!("member a{}", member.number));
+                                self::agent(text, depth + 3, member);
+                            }
+                        }
                     }
                 }
             }

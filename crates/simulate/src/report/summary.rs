@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, fmt, time::Duration};
 use anabranch_proto::{EventKind, Outcome};
 
 use crate::{
-    plan::{self, Behaviour, Child, Fate, Meddling, Plan, TurnEnd, Work},
+    plan::{self, Behaviour, Child, Fate, Meddling, Plan, TurnEnd, Way, Work},
     run::{Record, name_of},
 };
 
@@ -36,7 +36,7 @@ impl Summary {
         self.seeds += 1;
         self.events += record.log.len() as u64;
         self.polls += record.polls;
-        self.requests += record.requests.len() as u64;
+        self.requests += record.seen.requests.len() as u64;
         let mut children = 0;
         for admitted in &record.log {
             if let EventKind::SpawnSessionStart(spawn) = &admitted.event.kind {
@@ -57,6 +57,7 @@ impl Summary {
             let name = match prompt.reply.fate {
                 Fate::Cancels(_) => "Reply::cancel",
                 Fate::LeavesAndCancels(_) => "a reply dropped",
+                Fate::CancelsNext => "Session::cancel behind a reply",
                 Fate::Reads | Fate::Leaves(_) => continue,
             };
             *self.cancels.entry(name).or_default() += 1;
@@ -74,11 +75,26 @@ impl Summary {
             if call.meddling != Meddling::None {
                 count(format!("layer {:?}", call.meddling));
             }
+            if let Some(ask) = call.ask {
+                count(format!("ask {ask:?}"));
+            }
             match &call.work {
                 Work::Tool { behaviour: Behaviour::Ok, .. } => {}
                 Work::Tool { behaviour, .. } => count(format!("tool {behaviour:?}")),
                 Work::Refused(refusal) => count(format!("call {refusal:?}")),
+                Work::External(answered) => {
+                    count(format!("outside {}", if answered.is_some() { "answered" } else { "unanswered" }));
+                }
                 Work::Spawn(spawn) => {
+                    if spawn.way != Way::InTask {
+                        count(format!("child {:?}", spawn.way));
+                    }
+                    if let Child::Team(team) = &spawn.child {
+                        count(format!("team {}", if team.parallel { "parallel" } else { "sequential" }));
+                    }
+                    if spawn.fork {
+                        count("child forked".to_owned());
+                    }
                     if let Child::Foreign(foreign) = &spawn.child {
                         let end = format!("{:?}", foreign.end);
                         count(format!("stream {}", end.split('(').next().unwrap_or_default()));

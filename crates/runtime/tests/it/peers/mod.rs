@@ -103,7 +103,7 @@
 //! | agentpool | a stream without a terminal is a success | `foreign::a_stream_without_an_end_has_failed_and_says_so` |
 //! | agentpool | a child has its parent's history, or the parent the child's | `forks::without_a_fork_a_child_has_its_task_alone_and_the_parents_conversation_is_untouched` |
 //! | codex | closing a child hangs | `tasks::stopping_a_task_gives_what_it_has_done_and_stopping_it_again_changes_nothing`, `hostile_tasks::a_task_whose_announcement_a_layer_lost_is_none_and_nobody_waits_for_it` |
-//! | codex | a further run is another child, or without what the first was given | `tasks::what_a_resumed_child_comes_to_goes_to_its_own_parent_in_every_run`, `hostile_tasks::a_further_run_is_as_the_first_was_bounded_named_and_kept`, `tasks::what_cannot_be_resumed_is_said_to_the_model_and_is_no_run` |
+//! | codex | a further run is another child, or without what the first was given | `tasks::what_a_resumed_child_comes_to_goes_to_its_own_parent_in_every_run`, `hostile_tasks::a_further_run_is_as_the_first_was_bounded_named_and_kept`, `tasks::what_was_stopped_can_go_on_and_what_is_unknown_is_said_to_the_model` |
 //! | codex | a place is taken for ever by one that ended, in whatever way | `places::a_place_is_free_again_and_no_task_is_left` |
 //! | goose | the model must ask again and again | `background::a_background_child_is_announced_with_its_task_and_its_result_is_a_hint_before_the_next_turn` |
 //!

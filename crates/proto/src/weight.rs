@@ -1,9 +1,9 @@
-//! About how many bytes an event takes in memory.
+//! About how many bytes things take in memory. For bounds: on queues, on windows, on what a log keeps.
 
 use std::fmt::{self, Write};
 
-use anabranch_proto::{
-    ContentBlock, DataSource, Event, EventKind, Message, Metadata, TextOrBlocks, ToolCallBlock,
+use crate::{
+    ContentBlock, DataSource, Event, EventKind, Fields, Message, Metadata, TextOrBlocks, ToolCallBlock,
     event::DataPart,
 };
 
@@ -12,41 +12,54 @@ const BASE: usize = 256;
 /// A block, a call or a message, without its texts.
 const PART: usize = 192;
 
-/// About how many bytes an event takes in memory, its metadata included.
-///
-/// For bounds: on queues, on windows, on what a log keeps.
-///
-/// ```
-/// use anabranch_proto::{Event, Metadata, Scope, Timestamp, event::TextBlockDelta};
-///
-/// let bytes = |text: &str| {
-///     let delta = TextBlockDelta::new("reply", "block", text);
-///     anabranch_session::approximate_bytes(&Event::new(
-///         "id",
-///         Timestamp::from_unix(0, 0),
-///         Scope::Root,
-///         Metadata::default(),
-///         delta,
-///     ))
-/// };
-/// assert_eq!(bytes("hello") - bytes(""), 5);
-/// ```
-#[must_use]
-pub fn approximate_bytes(event: &Event) -> usize {
-    self::event(event) + metadata(&event.metadata)
+impl Event {
+    /// About how many bytes the event takes in memory, its metadata included.
+    ///
+    /// ```
+    /// use anabranch_proto::{Event, Metadata, Scope, Timestamp, event::TextBlockDelta};
+    ///
+    /// let event = |text: &str| {
+    ///     let delta = TextBlockDelta::new("reply", "block", text);
+    ///     Event::new("id", Timestamp::from_unix(0, 0), Scope::Root, Metadata::default(), delta)
+    /// };
+    /// assert_eq!(event("hello").approximate_bytes() - event("").approximate_bytes(), 5);
+    /// ```
+    #[must_use]
+    pub fn approximate_bytes(&self) -> usize {
+        self.approximate_own_bytes() + self.metadata.approximate_bytes()
+    }
+
+    /// About how many bytes the event takes in memory without its metadata, which events share.
+    #[must_use]
+    pub fn approximate_own_bytes(&self) -> usize {
+        BASE + self.extra.as_ref().map_or(0, |extra| fields(extra)) + kind(&self.kind)
+    }
 }
 
-/// An estimate of an event's bytes without its metadata, which events share.
-pub(crate) fn event(event: &Event) -> usize {
-    BASE + event.extra.as_ref().map_or(0, |extra| fields(extra)) + kind(&event.kind)
+impl Metadata {
+    /// About how many bytes the metadata takes in memory: once as text and once as fields.
+    #[must_use]
+    pub fn approximate_bytes(&self) -> usize {
+        if self.is_empty() { 0 } else { 2 * written(self) }
+    }
 }
 
-/// An estimate of the bytes of metadata: once as text and once as fields.
-pub(crate) fn metadata(metadata: &Metadata) -> usize {
-    if metadata.is_empty() { 0 } else { 2 * written(metadata) }
+impl Message {
+    /// About how many bytes the message takes in memory.
+    #[must_use]
+    pub fn approximate_bytes(&self) -> usize {
+        message(self)
+    }
 }
 
-#[expect(clippy::match_same_arms, reason = "a kind that is not named fails the lint for wildcards")]
+impl ContentBlock {
+    /// About how many bytes the block takes in memory.
+    #[must_use]
+    pub fn approximate_bytes(&self) -> usize {
+        block(self)
+    }
+}
+
 fn kind(kind: &EventKind) -> usize {
     match kind {
         EventKind::TextBlockDelta(delta) => delta.delta.len(),
@@ -89,7 +102,6 @@ fn kind(kind: &EventKind) -> usize {
         | EventKind::ToolResultStart(_)
         | EventKind::UserInterrupt(_)
         | EventKind::ExceedMaxIters(_) => 0,
-        _ => 0,
     }
 }
 
@@ -109,12 +121,10 @@ fn block(block: &ContentBlock) -> usize {
         ContentBlock::Data(data) => match &data.source {
             DataSource::Base64 { data, .. } => data.len(),
             DataSource::Url { url, .. } => url.len(),
-            _ => 0,
         },
         ContentBlock::ToolCall(block) => call(block),
         ContentBlock::ToolResult(result) => text_or_blocks(&result.output) + 2 * written(&result.metadata),
         ContentBlock::Other(other) => fields(&other.fields),
-        _ => 0,
     }
 }
 
@@ -136,7 +146,7 @@ fn data(part: &DataPart) -> usize {
     }
 }
 
-fn fields(fields: &anabranch_proto::Fields) -> usize {
+fn fields(fields: &Fields) -> usize {
     fields.iter().map(|(name, value)| PART + name.len() + value.as_str().len()).sum()
 }
 
