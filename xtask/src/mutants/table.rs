@@ -210,7 +210,7 @@ pub(super) const TABLE: &[Mutant] = &[
     Mutant {
         name: "a child's time runs while somebody is asked",
         file: "crates/runtime/src/subagent/child.rs",
-        old: "deadline.poll(this.control.is_asking(), cx).is_ready()",
+        old: "deadline.poll(this.control.is_asking(cx.waker()), cx).is_ready()",
         new: "deadline.poll(false, cx).is_ready()",
     },
     Mutant {
