@@ -53,7 +53,7 @@ pub(crate) struct Shared {
     pub(crate) runs: Arc<Runs>,
     pub(crate) questions: Arc<Questions>,
     pub(crate) tasks: Arc<Tasks>,
-    pub(crate) memories: Memories,
+    pub(crate) memories: Arc<Memories>,
     /// How often the session was held up by a reader: whoever counts time looks at it anew then.
     pub(crate) held_up: AtomicU64,
     /// How many blocking functions run whose calls were stopped.

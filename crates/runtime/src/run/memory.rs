@@ -18,6 +18,7 @@ const SESSIONS: usize = 256;
 const BYTES: usize = 16 * 1024 * 1024;
 
 /// A session whose run has ended and that can have a further one.
+#[derive(Clone)]
 pub(crate) struct Memory {
     pub(crate) agent: Agent,
     pub(crate) source_name: Arc<str>,
@@ -57,9 +58,12 @@ impl Memories {
         forgotten.into_iter().for_each(drop_quietly);
     }
 
-    /// Takes a session out, for its further run; that one keeps it again when it ends.
-    pub(crate) fn take(&self, session: &SessionId) -> Option<Memory> {
-        self.lock().forget(session)
+    /// Takes a session out, for its further run; that one keeps it again when it ends. Where there is no such run after all,
+    /// the loan gives it back.
+    pub(crate) fn lend(self: &Arc<Self>, session: &SessionId) -> Option<(Memory, Loan)> {
+        let memory = self.lock().forget(session)?;
+        let lent = Some((session.clone(), memory.clone()));
+        Some((memory, Loan { memories: Arc::clone(self), lent }))
     }
 
     /// The session of a sub-agent that is remembered.
@@ -86,5 +90,32 @@ impl State {
 impl fmt::Debug for Memories {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Memories").field("known", &self.lock().known.len()).finish_non_exhaustive()
+    }
+}
+
+/// A session that was taken out for a further run which has not begun. Dropping it gives the session back.
+pub(crate) struct Loan {
+    memories: Arc<Memories>,
+    lent: Option<(SessionId, Memory)>,
+}
+
+impl Loan {
+    /// The further run has begun.
+    pub(crate) fn spend(mut self) {
+        self.lent = None;
+    }
+}
+
+impl Drop for Loan {
+    fn drop(&mut self) {
+        if let Some((session, memory)) = self.lent.take() {
+            self.memories.keep(session, memory);
+        }
+    }
+}
+
+impl fmt::Debug for Loan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Loan").field("is_spent", &self.lent.is_none()).finish_non_exhaustive()
     }
 }

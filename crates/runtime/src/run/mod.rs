@@ -17,7 +17,7 @@ pub use conversation::Fork;
 pub use handle::RunHandle;
 pub(crate) use host::{Host, Manner, RunIdentity, Shared};
 pub(crate) use looks::Looks;
-pub(crate) use memory::{Memories, Memory};
+pub(crate) use memory::{Loan, Memories, Memory};
 pub(crate) use stream::{AgentRun, drop_quietly, panic_message};
 
 use anabranch_proto::{Artifact, ContentBlock, ErrorInfo, Message, Outcome};

@@ -402,7 +402,7 @@ impl SessionBuilder {
             runs: Arc::clone(&core.runs),
             questions: Arc::clone(&core.questions),
             tasks: Arc::clone(&core.tasks),
-            memories: Memories::default(),
+            memories: Arc::<Memories>::default(),
             held_up: AtomicU64::new(0),
             detached: Arc::default(),
         };

@@ -76,7 +76,10 @@ impl Spawn {
                 scope.subagent_id
             )
         });
-        let Self { keys, slot, timeout, .. } = self;
+        let Self { keys, slot, timeout, loan, .. } = self;
+        if let Some(loan) = loan {
+            loan.spend();
+        }
         let birth = Birth {
             announcement: None,
             scope,

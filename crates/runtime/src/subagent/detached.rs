@@ -60,7 +60,7 @@ impl Spawn {
 
     /// Makes a task of the child: it starts when its announcement, which is given here, has entered the session's stream.
     fn make_task(
-        self,
+        mut self,
         agent: &Agent,
         kind: Kind,
         again: Option<usize>,
@@ -88,6 +88,7 @@ impl Spawn {
             within: Arc::clone(&self.host.identity.control),
             // A sub-agent may have nothing else to do before its announcement has come to where it counts.
             is_waited_for: scope.depth > 1,
+            loan: self.loan.take(),
         });
         let named = Some(&*id).filter(|id| !id.is_empty());
         let announcement = self.announcement(&scope, named);

@@ -14,7 +14,7 @@ use super::{
 use crate::{
     Agent, Prompt, SpawnError,
     limits::Slot,
-    run::{Fork, Host, Memory, Shared},
+    run::{Fork, Host, Loan, Memory, Shared},
     timeout::checked,
 };
 
@@ -64,6 +64,8 @@ pub struct Spawn {
     pub(super) keys: Metadata,
     pub(super) timeout: Option<Duration>,
     pub(super) keep: Keep,
+    /// What the session has from its last run, until this one begins.
+    pub(super) loan: Option<Loan>,
     pub(super) place: Place,
 }
 
@@ -126,16 +128,11 @@ impl Spawn {
                 "the session `{session}` has not ended, so it cannot go on"
             )));
         }
-        let memory = memories.take(session).ok_or_else(|| {
+        let (memory, loan) = memories.lend(session).ok_or_else(|| {
             SpawnError::Argument(format!("nothing is kept of the session `{session}`, so it cannot go on"))
         })?;
-        let mut spawn = match Self::under(host, tool_call_id, Arc::clone(&memory.source_name), prompt) {
-            Ok(spawn) => spawn,
-            Err(error) => {
-                memories.keep(session.clone(), memory);
-                return Err(error);
-            }
-        };
+        let mut spawn = Self::under(host, tool_call_id, Arc::clone(&memory.source_name), prompt)?;
+        spawn.loan = Some(loan);
         let Memory { agent, subagent_id, messages, run, manner, .. } = memory;
         spawn.session = Some((session.clone(), subagent_id, run.saturating_add(1)));
         spawn.history = messages;
@@ -168,6 +165,7 @@ impl Spawn {
             keys: Metadata::default(),
             timeout: None,
             keep: Keep::Ephemeral,
+            loan: None,
             place: Place::WithParent,
         })
     }

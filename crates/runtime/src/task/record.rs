@@ -6,7 +6,7 @@ use anabranch_pipeline::ToolStream;
 use anabranch_proto::{Metadata, Outcome, SessionId, ToolCallId, ToolChunk, ToolResultState};
 use tokio::{task::AbortHandle, time::Instant};
 
-use crate::run::RunControl;
+use crate::run::{Loan, RunControl};
 
 /// What becomes of a background child when the reply is cancelled.
 ///
@@ -87,6 +87,7 @@ pub(crate) struct NewTask {
     pub(crate) within: Arc<RunControl>,
     /// Whether its parent's run ends after it, as far as that is known yet.
     pub(crate) is_waited_for: bool,
+    pub(crate) loan: Option<Loan>,
 }
 
 /// A task.
@@ -105,8 +106,9 @@ pub(super) struct Task {
     /// Whether its parent's run ends after it: a sub-agent's and that of whoever code spawned during a run do.
     pub(super) is_waited_for: bool,
     pub(super) progress: Progress,
-    /// How its run before this one ended, until this one is announced.
+    /// How its run before this one ended and what is kept of it, until this one is announced.
     pub(super) before: Option<End>,
+    pub(super) loan: Option<Loan>,
     /// What its runs came to, where the parent's model has not been told.
     pub(super) untold: Vec<Untold>,
 }

@@ -16,7 +16,7 @@ use super::{
     Batch, Ingress, Kind, NewTask, OnCancel, TaskInfo, Untold, next_batch,
     record::{End, Progress, Task, Wanted, stopped},
 };
-use crate::run::{RunControl, drop_quietly, panic_message};
+use crate::run::{Loan, RunControl, drop_quietly, panic_message};
 
 /// All tasks of a root session, ended ones included.
 pub(crate) struct Tasks {
@@ -47,8 +47,8 @@ pub(crate) struct Stopped {
     tasks: Vec<(usize, SessionId, Arc<RunControl>)>,
 }
 
-/// What is to be dropped without the lock: it may be an agent's run, and may panic.
-struct Discarded(Vec<Progress>);
+/// What is to be dropped without the lock: it may be an agent's run, and may panic. What was lent goes back.
+struct Discarded(Vec<(Progress, Option<Loan>)>);
 
 impl Drop for Discarded {
     fn drop(&mut self) {
@@ -101,6 +101,7 @@ impl Tasks {
             is_waited_for: new.is_waited_for,
             progress: Progress::Made,
             before,
+            loan: new.loan,
             untold,
         };
         match state.tasks.get_mut(number) {
@@ -145,6 +146,7 @@ impl Tasks {
             return;
         };
         task.before = None;
+        let loan = task.loan.take();
         task.is_waited_for = is_waited_for;
         let tracker = task.control.own_tasks().tracker;
         state.settle(number);
@@ -153,6 +155,9 @@ impl Tasks {
             drop_quietly(stream);
             self.finish(number, ToolChunk::error("the session took no more sub-agents"));
             return;
+        }
+        if let Some(loan) = loan {
+            loan.spend();
         }
         // Without the lock: a runtime that is being shut down drops the child in here.
         let abort = tracker.spawn(pump(Arc::clone(self), number, stream)).abort_handle();
@@ -195,7 +200,8 @@ impl Tasks {
         let Some(task) = state.tasks.get_mut(number).filter(|task| task.is_open()) else { return };
         let outcome = result.metadata.get("outcome").and_then(|outcome| outcome.to::<Outcome>().ok());
         let end = End { outcome: outcome.unwrap_or(Outcome::Failed), after: task.started.elapsed() };
-        let dropped = Discarded(vec![mem::replace(&mut task.progress, Progress::Ended(end))]);
+        let dropped =
+            Discarded(vec![(mem::replace(&mut task.progress, Progress::Ended(end)), task.loan.take())]);
         if task.kind != Kind::Manual
             && let Some(info) = task.info()
         {
@@ -432,7 +438,7 @@ impl State {
                 continue;
             };
             let instead = task.before.take().map_or(Progress::Discarded, Progress::Ended);
-            dropped.push(mem::replace(&mut task.progress, instead));
+            dropped.push((mem::replace(&mut task.progress, instead), task.loan.take()));
             self.settle(number);
         }
         Discarded(dropped)

@@ -72,7 +72,7 @@ fn tree(levels: u32) -> Agent {
 #[tokio::test(flavor = "multi_thread", worker_threads = 3)]
 async fn a_tree_of_all_kinds_of_children_is_stopped_anywhere() {
     let agent = tree(2);
-    for round in 0..60_usize {
+    for round in 0..40_usize {
         let session = agent.session();
         for prompt in 0..3 {
             let mut reply = session.prompt("Go.").await.unwrap();
