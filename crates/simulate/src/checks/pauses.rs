@@ -24,7 +24,8 @@ pub(super) fn paused(story: &Story<'_>, run: &Run<'_>, until: u64) -> u64 {
 fn is_below(story: &Story<'_>, run: &Run<'_>, top: &Run<'_>) -> bool {
     let mut below = run;
     while !std::ptr::eq(below, top) {
-        let above = below.parent.filter(|_| !below.is_background()).map(|(above, _)| above);
+        // A background child of a sub-agent too: that waits for it when it has nothing else to do.
+        let above = below.parent.map(|(above, _)| above);
         let Some(above) = below.team.or(above).and_then(|above| story.runs.get(above)) else { return false };
         below = above;
     }
