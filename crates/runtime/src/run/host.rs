@@ -2,7 +2,10 @@
 
 use std::{
     fmt,
-    sync::{Arc, atomic::AtomicUsize},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, AtomicUsize},
+    },
     time::Duration,
 };
 
@@ -51,6 +54,8 @@ pub(crate) struct Shared {
     pub(crate) questions: Arc<Questions>,
     pub(crate) tasks: Arc<Tasks>,
     pub(crate) memories: Arc<Memories>,
+    /// How often the session was held up by a reader: whoever counts time looks at it anew then.
+    pub(crate) held_up: AtomicU64,
     /// How many blocking functions run whose calls were stopped.
     pub(crate) detached: Arc<AtomicUsize>,
 }

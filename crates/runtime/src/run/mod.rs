@@ -6,6 +6,7 @@ mod conversation;
 mod handle;
 mod host;
 mod inbox;
+mod looks;
 mod machine;
 mod memory;
 mod stream;
@@ -15,6 +16,7 @@ pub(crate) use conversation::Conversation;
 pub use conversation::Fork;
 pub use handle::RunHandle;
 pub(crate) use host::{Host, Manner, RunIdentity, Shared};
+pub(crate) use looks::Looks;
 pub(crate) use memory::{Loan, Memories, Memory};
 pub(crate) use stream::{AgentRun, drop_quietly, panic_message};
 

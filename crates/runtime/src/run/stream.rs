@@ -18,16 +18,13 @@ use futures::{Stream, future::BoxFuture};
 use tokio::time::Sleep;
 
 use super::{
-    RunIdentity, RunResult,
+    Looks, RunIdentity, RunResult, Shared,
     machine::{Machine, Next},
 };
 use crate::{Agent, ModelError, ModelItem, ModelRequest, ModelStream, Prompt, question::Confirm};
 
 /// How many items of a model that give no event are taken in one poll, before whoever else waits has its turn.
 const SILENT_ITEMS: u32 = 32;
-
-/// After how many of a model's items that came without a pause its deadline is looked at.
-const ITEMS_PER_LOOK: u32 = 16;
 
 /// Stream of one run's events, those of its children among them; the last is the run's terminal.
 ///
@@ -57,28 +54,34 @@ enum Phase {
 struct Asked {
     stream: ModelStream,
     deadline: Pin<Box<Sleep>>,
-    items_since_look: u32,
+    looks: Looks,
 }
 
 impl Asked {
     /// The model's next item; at its deadline an error.
-    fn poll(&mut self, limit: Duration, cx: &mut Context<'_>) -> Poll<Option<Result<ModelItem, ModelError>>> {
-        if self.items_since_look < ITEMS_PER_LOOK {
+    fn poll(
+        &mut self,
+        limit: Duration,
+        shared: &Shared,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<ModelItem, ModelError>>> {
+        let look_first = self.looks.is_due(shared);
+        if !look_first {
             match catch_unwind(AssertUnwindSafe(|| self.stream.as_mut().poll_next(cx))) {
                 Ok(Poll::Ready(item)) => {
-                    self.items_since_look += 1;
+                    self.looks.passed();
                     return Poll::Ready(item);
                 }
                 Ok(Poll::Pending) => {}
                 Err(panic) => return Poll::Ready(Some(Err(panicked(&*panic)))),
             }
         }
-        let is_behind = mem::take(&mut self.items_since_look) >= ITEMS_PER_LOOK;
+        self.looks.paused();
         if self.deadline.as_mut().poll(cx).is_ready() {
             let text = format!("the model did not finish within {} s", limit.as_secs_f64());
             return Poll::Ready(Some(Err(ModelError::new(ErrorType::UPSTREAM, text))));
         }
-        if is_behind { self.poll(limit, cx) } else { Poll::Pending }
+        if look_first { self.poll(limit, shared, cx) } else { Poll::Pending }
     }
 }
 
@@ -181,7 +184,7 @@ impl AgentRun {
         let stream = catch_unwind(AssertUnwindSafe(|| agent.model.stream(request)))
             .map_err(|panic| panicked(&*panic))?;
         let deadline = Box::pin(tokio::time::sleep(agent.limits.model_call));
-        Ok(Phase::Model(Box::new(Asked { stream, deadline, items_since_look: 0 })))
+        Ok(Phase::Model(Box::new(Asked { stream, deadline, looks: Looks::default() })))
     }
 
     /// Goes on until something is ready or the run has ended.
@@ -193,7 +196,7 @@ impl AgentRun {
             }
             Phase::Model(asked) => {
                 let limit = self.machine.agent().inner().limits.model_call;
-                let next = match std::task::ready!(asked.poll(limit, cx)) {
+                let next = match std::task::ready!(asked.poll(limit, &self.machine.identity().shared, cx)) {
                     Some(Ok(item)) => self.machine.model_item(item),
                     Some(Err(error)) => Some(self.machine.model_failed(error)),
                     // An answer is whole when its stream is gone.

@@ -471,7 +471,7 @@ impl Driver {
     /// any more.
     async fn wait_for_readers(&self, cancel: &CancellationToken) {
         let windows = self.core.held_windows();
-        if windows.is_empty() {
+        if !windows.iter().any(|window| window.is_full()) {
             return;
         }
         let has_room = async {
@@ -487,6 +487,7 @@ impl Driver {
             );
             windows.iter().filter(|window| window.is_full()).for_each(|window| window.open());
         }
+        self.identity.shared.held_up.fetch_add(1, Ordering::Release);
     }
 }
 

@@ -3,7 +3,10 @@
 use std::{
     collections::VecDeque,
     fmt,
-    sync::{Arc, Mutex, OnceLock, PoisonError, atomic::Ordering},
+    sync::{
+        Arc, Mutex, OnceLock, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
 };
 
 use anabranch_adapters::{Adapter, Encode};
@@ -400,6 +403,7 @@ impl SessionBuilder {
             questions: Arc::clone(&core.questions),
             tasks: Arc::clone(&core.tasks),
             memories: Arc::<Memories>::default(),
+            held_up: AtomicU64::new(0),
             detached: Arc::default(),
         };
         let identity = RunIdentity {

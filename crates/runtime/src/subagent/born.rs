@@ -80,8 +80,18 @@ impl Spawn {
         if let Some(loan) = loan {
             loan.spend();
         }
-        let birth =
-            Birth { announcement: None, scope, keys, slot, timeout, control, open, footer, report: None };
+        let birth = Birth {
+            announcement: None,
+            scope,
+            keys,
+            slot,
+            timeout,
+            control,
+            open,
+            shared: Arc::clone(&identity.shared),
+            footer,
+            report: None,
+        };
         let prompt = self.prompt.origin(MessageOrigin::Parent);
         Newborn { birth, identity, source_name: self.source_name, prompt, history: self.history }
     }

@@ -22,11 +22,8 @@ use tokio_util::sync::WaitForCancellationFutureOwned;
 use super::deadline::Deadline;
 use crate::{
     limits::Slot,
-    run::{AgentRun, OpenRun, RunControl, RunResult, panic_message},
+    run::{AgentRun, Looks, OpenRun, RunControl, RunResult, Shared, panic_message},
 };
-
-/// After how many events that came without a pause the deadline is looked at.
-const EVENTS_PER_LOOK: u32 = 16;
 
 /// What runs in a child: its events, the last of them its terminal, then what it came to.
 pub(super) trait Work: Stream<Item = Arc<Event>> {
@@ -58,6 +55,7 @@ pub(super) struct Birth {
     pub(super) timeout: Option<Duration>,
     pub(super) control: Arc<RunControl>,
     pub(super) open: OpenRun,
+    pub(super) shared: Arc<Shared>,
     /// What the caller's model is told behind the result.
     pub(super) footer: Option<String>,
     /// Told what it came to.
@@ -81,7 +79,8 @@ pub(super) struct Child<W> {
     stopped: Pin<Box<WaitForCancellationFutureOwned>>,
     /// Whether it was stopped, by its time or by somebody: that happens once.
     is_cut: bool,
-    events_since_look: u32,
+    looks: Looks,
+    shared: Arc<Shared>,
     /// Given back when the child has ended, not when the caller's model has read the result.
     running: Option<(Slot, OpenRun)>,
     is_ended: bool,
@@ -91,7 +90,7 @@ pub(super) struct Child<W> {
 
 impl<W: Work> Child<W> {
     pub(super) fn new(birth: Birth, work: W) -> Self {
-        let Birth { announcement, scope, keys, slot, timeout, control, open, footer, report } = birth;
+        let Birth { announcement, scope, keys, slot, timeout, control, open, shared, footer, report } = birth;
         Self {
             announcement,
             footer,
@@ -103,7 +102,8 @@ impl<W: Work> Child<W> {
             stopped: Box::pin(control.token().clone().cancelled_owned()),
             control,
             is_cut: false,
-            events_since_look: 0,
+            looks: Looks::default(),
+            shared,
             running: Some((slot, open)),
             is_ended: false,
             work,
@@ -123,7 +123,7 @@ impl<W: Work> Stream for Child<W> {
             return Poll::Ready(None);
         }
         loop {
-            let look_now = *this.events_since_look >= EVENTS_PER_LOOK;
+            let look_now = this.looks.is_due(this.shared);
             let polled = if look_now {
                 Ok(Poll::Pending)
             } else {
@@ -132,7 +132,7 @@ impl<W: Work> Stream for Child<W> {
             };
             match polled {
                 Ok(Poll::Ready(Some(event))) => {
-                    *this.events_since_look += 1;
+                    this.looks.passed();
                     return Poll::Ready(Some(ToolYield::Event(event)));
                 }
                 Ok(Poll::Ready(None)) => {
@@ -150,7 +150,7 @@ impl<W: Work> Stream for Child<W> {
                     return Poll::Ready(Some(ToolYield::Chunk(chunk)));
                 }
                 Ok(Poll::Pending) => {
-                    *this.events_since_look = 0;
+                    this.looks.paused();
                     if *this.is_cut {
                         if !look_now {
                             return Poll::Pending;

@@ -24,8 +24,9 @@ pub(super) fn paused(story: &Story<'_>, run: &Run<'_>, until: u64) -> u64 {
 fn is_below(story: &Story<'_>, run: &Run<'_>, top: &Run<'_>) -> bool {
     let mut below = run;
     while !std::ptr::eq(below, top) {
-        // A background child of a sub-agent too: that waits for it when it has nothing else to do.
-        let above = below.parent.map(|(above, _)| above);
+        // A sub-agent waits for its own background children, the root for none.
+        let is_waited_for = !below.is_background() || below.depth > 1;
+        let above = below.parent.filter(|_| is_waited_for).map(|(above, _)| above);
         let Some(above) = below.team.or(above).and_then(|above| story.runs.get(above)) else { return false };
         below = above;
     }

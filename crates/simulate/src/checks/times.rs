@@ -76,8 +76,9 @@ fn between(from: Timestamp, to: Timestamp) -> u64 {
     u64::try_from(to.unix_millis() - from.unix_millis()).unwrap_or(0)
 }
 
-/// How often a reader may hold a child up before that looks at its time: once for each event that it has ready.
-const HOLDS: u64 = 32;
+/// For how many stall limits a child may be held up before it looks at its time. A reader that stands still is waited for
+/// once; one that is slow and moves is waited for again and again, and on a task of its own a child waits behind its batch.
+const HOLDS: u64 = 2;
 
 /// For how many milliseconds readers may hold producers back.
 pub(super) fn held_up(plan: &Plan) -> u64 {
