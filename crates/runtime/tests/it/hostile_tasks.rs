@@ -802,3 +802,41 @@ async fn a_task_whose_call_is_cut_behind_its_announcement_works_and_is_told() {
     assert!(hinted(&seen)[0].ends_with("completed.\n\ndone"));
     assert_eq!(hinted(&seen).len(), 1);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_question_whose_call_is_cut_is_withdrawn_and_a_task_whose_call_is_bounded_is_not() {
+    use anabranch_pipeline::ToolDefinition;
+    use anabranch_runtime::{Answer, AnswerError, ExternalTool, ToolTimeout};
+    let browse = ExternalTool::new(ToolDefinition::typed::<crate::support::Text>("browse", ""));
+    let model = ScriptedModel::new("scripted")
+        .turn(|_| Turn::new().call("browse", json!({ "text": "x" })).call("spawn_subagent", start("w")))
+        .turn(|_| Turn::new().wait(SECOND * 60).call("list_tasks", json!({})))
+        .turn(|request| {
+            let results: Vec<_> = request.results().map(|result| result.output.text()).collect();
+            Turn::new().text(format!("{} / {}", results[0], results[2]))
+        });
+    let agent = Agent::builder("master", model)
+        .tool(browse)
+        .tool(named(agent("worker", |_| Turn::new().wait(SECOND * 30).text("done"))))
+        .task_tools()
+        .layer(ToolTimeout::new(SECOND * 5).unwrap());
+    let session = agent.build().session();
+    let reply = session.prompt("Go.").await.unwrap();
+    tokio::time::sleep(SECOND).await;
+    let question = session.questions().pop().unwrap();
+    tokio::time::sleep(SECOND * 9).await;
+    assert_eq!(session.questions(), []);
+    let late = session.answer(
+        &question.session_id,
+        &question.call.id,
+        Answer::output(anabranch_proto::ToolChunk::text("x")),
+    );
+    assert!(matches!(late, Err(AnswerError::NotOpen { .. })));
+    let seen = soon(events(reply)).await;
+    assert_eq!(
+        session.messages()[1].text(),
+        "`browse` timed out after 5 s / `task_1` (w): completed after 30 s. Run w task"
+    );
+    assert_eq!(hinted(&seen).len(), 1);
+    whole(&session).await;
+}
