@@ -12,7 +12,7 @@ use crate::SpawnError;
 const DEFAULT_TIMEOUT: u64 = 600;
 
 /// The longest time that a model may ask for: a day.
-const MAX_TIMEOUT: u64 = 86_400;
+pub(super) const MAX_TIMEOUT: u64 = 86_400;
 
 /// The arguments of the tool `spawn_subagent`, as the model writes them.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
@@ -41,7 +41,7 @@ pub struct SpawnArguments {
     pub metadata: Option<Metadata>,
 }
 
-fn default_timeout() -> u64 {
+pub(super) fn default_timeout() -> u64 {
     DEFAULT_TIMEOUT
 }
 
@@ -72,10 +72,7 @@ impl SpawnArguments {
         if self.task.trim().is_empty() {
             return Err(SpawnError::Argument("`task` is empty; say what the sub-agent is to do".to_owned()));
         }
-        if !(1..=MAX_TIMEOUT).contains(&self.timeout) {
-            let text = format!("`timeout` must be 1 to {MAX_TIMEOUT} seconds, not {}", self.timeout);
-            return Err(SpawnError::Argument(text));
-        }
+        let timeout = seconds(self.timeout)?;
         let bytes = self.metadata.as_ref().map_or(0, |metadata| metadata.to_string().len());
         if bytes > MAX_METADATA {
             let text = format!(
@@ -88,6 +85,16 @@ impl SpawnArguments {
             let text = format!("`metadata` may not have the key `{key}`, which is reserved; leave it out");
             return Err(SpawnError::Argument(text));
         }
-        Ok(Duration::from_secs(self.timeout))
+        Ok(timeout)
+    }
+}
+
+/// A time-out as a model gives it.
+pub(super) fn seconds(timeout: u64) -> Result<Duration, SpawnError> {
+    if (1..=MAX_TIMEOUT).contains(&timeout) {
+        Ok(Duration::from_secs(timeout))
+    } else {
+        let text = format!("`timeout` must be 1 to {MAX_TIMEOUT} seconds, not {timeout}");
+        Err(SpawnError::Argument(text))
     }
 }

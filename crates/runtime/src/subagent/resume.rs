@@ -1,21 +1,16 @@
 //! `resume_subagent`, the tool.
 
-use std::time::Duration;
-
 use anabranch_pipeline::{Tool, ToolContext, ToolDefinition, ToolInvocation, ToolStream, ToolYield};
 use anabranch_proto::{SubagentId, ToolChunk};
 use futures::{StreamExt, stream};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::Spawn;
+use super::{
+    Spawn,
+    arguments::{MAX_TIMEOUT, default_timeout, seconds},
+};
 use crate::{SpawnError, run::Host};
-
-/// How long a sub-agent may run unless the call says otherwise, in seconds.
-const DEFAULT_TIMEOUT: u64 = 600;
-
-/// The longest time that a model may ask for: a day.
-const MAX_TIMEOUT: u64 = 86_400;
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -29,10 +24,6 @@ struct Arguments {
     #[serde(default = "default_timeout")]
     #[schemars(range(min = 1, max = MAX_TIMEOUT))]
     timeout: u64,
-}
-
-fn default_timeout() -> u64 {
-    DEFAULT_TIMEOUT
 }
 
 /// The tool `resume_subagent`: goes on with a sub-agent that has ended, from where it was, and waits for what it comes to.
@@ -58,10 +49,7 @@ impl ResumeSubagent {
         if message.trim().is_empty() {
             return Err(SpawnError::Argument("`message` is empty; say what it is to do next".to_owned()));
         }
-        if !(1..=MAX_TIMEOUT).contains(&timeout) {
-            let text = format!("`timeout` must be 1 to {MAX_TIMEOUT} seconds, not {timeout}");
-            return Err(SpawnError::Argument(text));
-        }
+        let timeout = seconds(timeout)?;
         let host = context.host::<Host>().ok_or(SpawnError::NoSession)?;
         let session = host.identity.shared.memories.session_of(&SubagentId::new(&*subagent_id));
         let session = session.ok_or_else(|| {
@@ -70,7 +58,7 @@ impl ResumeSubagent {
             ))
         })?;
         let (spawn, agent) = Spawn::again(context, &session, message)?;
-        Ok(spawn.timeout(Duration::from_secs(timeout))?.run(&agent))
+        Ok(spawn.timeout(timeout)?.run(&agent))
     }
 }
 
