@@ -275,3 +275,39 @@ fn what_has_no_room_between_two_runs_is_counted_and_ends_are_kept() {
     // Each word is three events; the end of the child's reply gives no frame.
     assert!((299..=302).contains(&(kept + dropped)), "{kept} + {dropped}");
 }
+
+/// What the examples in `docs/ag-ui.md` are of.
+fn documented(stage: &Stage) {
+    let root = stage.root();
+    root.begin("Compare two cities");
+    let (one, two) = (
+        root.call("spawn_subagent", r#"{"task":"Seattle"}"#),
+        root.call("spawn_subagent", r#"{"task":"New York"}"#),
+    );
+    let (a, b) = (root.spawning("city").call(&one).now(), root.spawning("city").call(&two).now());
+    let (left, right) = (a.open_text(), b.open_text());
+    a.delta(&left, "Seattle ");
+    b.delta(&right, "New York ");
+    a.delta(&left, "is");
+    a.close_text(&left);
+    a.end(Outcome::Interrupted);
+    root.result(&one, "spawn_subagent", anabranch_proto::ToolResultState::Interrupted, "");
+    b.delta(&right, "is warm.");
+    b.close_text(&right);
+    b.end_saying(Outcome::Completed, "New York is warm.");
+    root.result(&two, "spawn_subagent", anabranch_proto::ToolResultState::Success, "New York is warm.");
+    root.end(Outcome::Completed);
+}
+
+#[test]
+fn the_examples_in_the_documentation_are_what_is_written() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/ag-ui.md");
+    let page = std::fs::read_to_string(path).unwrap();
+    for (mode, dialect, name) in MODES {
+        let lines = written(mode, played(documented).events());
+        read(dialect, &lines);
+        let lines = lines.replace(r#","timestamp":1767225600000"#, "");
+        let example = format!("<!-- {name} -->\n```json\n{lines}```\n");
+        assert!(page.contains(&example), "docs/ag-ui.md lacks:\n{example}");
+    }
+}

@@ -99,7 +99,7 @@ fn flat_writes_one_event_per_line_that_is_read_back_with_its_child() {
 /// What a stream of server-sent events carries, a line each.
 fn data(stream: &str) -> String {
     let data =
-        stream.split("\n\n").flat_map(|event| event.lines().find_map(|line| line.strip_prefix("data: ")));
+        stream.split("\n\n").filter_map(|event| event.lines().find_map(|line| line.strip_prefix("data: ")));
     data.flat_map(|line| [line, "\n"]).collect()
 }
 
