@@ -32,6 +32,7 @@ impl AgUi {
         reason = "the kinds that give nothing are named, so that a new one is not among them by chance"
     )]
     pub(super) fn show(&mut self, event: &Event, to: &mut Writer<'_, '_>) {
+        self.meet(event, to);
         if self.about_runs(event, to) == Shown::Yes {
             return;
         }
@@ -122,6 +123,19 @@ impl AgUi {
             return Shown::No;
         }
         Shown::Yes
+    }
+
+    /// Announces a child that is met in its midst, as where a reader begins behind its spawn. Its scope says who it is.
+    fn meet(&mut self, event: &Event, to: &mut Writer<'_, '_>) {
+        let Some(scope) = event.scope.child() else {
+            return;
+        };
+        // One that says nothing but its end has nothing to show.
+        if self.children.of_scope(scope).is_none() && !matches!(event.kind, EventKind::StreamComplete(_)) {
+            let description = format!("Run {} task", scope.source_name);
+            let spawn = SpawnSessionStart::new(scope, SpawnMechanism::Manual, description);
+            self.spawn(&spawn, &event.metadata, to);
+        }
     }
 
     fn spawn(&mut self, spawn: &SpawnSessionStart, metadata: &Metadata, to: &mut Writer<'_, '_>) {

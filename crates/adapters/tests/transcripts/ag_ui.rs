@@ -158,6 +158,27 @@ fn each_child_says_at_the_client_what_it_said_in_the_log() {
 }
 
 #[test]
+fn a_child_that_is_met_in_its_midst_is_announced_by_its_scope() {
+    let stage = Stage::new();
+    let root = stage.root();
+    let call = root.call("spawn_subagent", "{}");
+    let child = root.spawning("n1").call(&call).now();
+    let from = stage.events().len();
+    let grandchild = child.spawn("reader");
+    grandchild.say("Here.");
+    grandchild.end(Outcome::Completed);
+    child.end(Outcome::Completed);
+    root.end(Outcome::Completed);
+    let lines = written(Mode::Attributed, &stage.events()[from..]);
+    let reader = read(Dialect::Attributed, &lines);
+    let ends: Vec<_> = reader.ends().iter().map(|(id, end)| format!("{id} {end}")).collect();
+    assert_eq!(ends, ["ses_1 success", "ses_2 success"]);
+    let started: Vec<_> = lines.lines().filter(|line| line.contains("SUBAGENT_STARTED")).collect();
+    assert!(started[0].contains(r#""name":"n1","description":"Run n1 task","parentToolCallId":"call_0""#));
+    assert!(started[1].contains(r#""parentSubagentRunId":"ses_1""#));
+}
+
+#[test]
 fn ends_are_told_apart() {
     let events =
         played(scripts::ALL.iter().find(|(name, _)| *name == "interrupted_and_timed_out").unwrap().1)
