@@ -7,9 +7,10 @@ const AGENTS = { "1.0.0": Current, "0.0.58": BeforeSubAgents };
 
 /**
  * Runs a client over a stream of server-sent events, with all that it does to one: parsing, the schema of each event,
- * the order of events, the messages that come of them.
+ * the order of events, the messages that come of them. Where runs come apart, each is the answer to a request of its own,
+ * which answers what the one before asked.
  */
-export async function atTheClient(version, stream) {
+export async function atTheClient(version, stream, { apart } = { apart: false }) {
   const complaints = [];
   const children = new Map();
   const owners = new Map();
@@ -20,9 +21,11 @@ export async function atTheClient(version, stream) {
   console.warn = (...words) => complaints.push(`the client warns: ${words.join(" ")}`);
   console.error = (...words) => complaints.push(`the client says: ${words.join(" ")}`);
   try {
+    const answers = apart ? runs(stream) : [stream];
+    let answer = answers.shift();
     const agent = new AGENTS[version]({
       url: "http://localhost/",
-      fetch: async () => new Response(stream, { headers: { "content-type": "text/event-stream" } }),
+      fetch: async () => new Response(answer, { headers: { "content-type": "text/event-stream" } }),
     });
     // Who was not announced has a name where it speaks, and the application's own where it does not.
     const meet = (child, event) => {
@@ -57,9 +60,15 @@ export async function atTheClient(version, stream) {
           break;
       }
     };
-    await agent.runAgent({ runId: "run" }, { onEvent: observe });
-    // The client takes a stream that stops for one that has succeeded.
-    if (!ended) complaints.push("the stream has no end");
+    for (; answer !== undefined; answer = answers.shift()) {
+      ended = false;
+      const resume = agent.pendingInterrupts.map(({ id }) => {
+        return { interruptId: id, status: "resolved", payload: { approved: true } };
+      });
+      await agent.runAgent({ runId: "run", ...(resume.length > 0 ? { resume } : {}) }, { onEvent: observe });
+      // The client takes a stream that stops for one that has succeeded.
+      if (!ended) complaints.push("the stream has no end");
+    }
     return { events, children, owners, messages: agent.messages, complaints };
   } catch (problem) {
     complaints.push(`the client stops: ${problem.message.split("\n")[0]}`);
@@ -68,4 +77,9 @@ export async function atTheClient(version, stream) {
     console.warn = warn;
     console.error = error;
   }
+}
+
+/** A stream's runs, each a stream. */
+function runs(stream) {
+  return stream.split(/(?=data: {"type":"RUN_STARTED")/).filter((run) => run !== "");
 }

@@ -6,18 +6,19 @@ import { parseArgs } from "node:util";
 import { alterations } from "./alterations.mjs";
 import { atTheClient } from "./client.mjs";
 import { differences, inTheLog } from "./compare.mjs";
+import { snapshots } from "./snapshots.mjs";
 
 // The demo as it is, with a grandchild, with more children, and with a child that fails.
 const RUNS = [[], ["--nested"], ["--fan", "n1=2"], ["--fail", "n1"]];
 
 // What each client is given. The older one knows no sub-agents.
 const CLIENTS = [
-  { version: "1.0.0", format: "ag-ui", knows: { children: true, ends: true } },
-  { version: "1.0.0", format: "ag-ui-inline", knows: { children: false, ends: false } },
-  { version: "0.0.58", format: "ag-ui-attribution", knows: { children: true, ends: false } },
+  { version: "1.0.0", format: "ag-ui", mode: "attributed", knows: { children: true, ends: true } },
+  { version: "1.0.0", format: "ag-ui-inline", mode: "inline", knows: { children: false, ends: false } },
+  { version: "0.0.58", format: "ag-ui-attribution", mode: "attribution_only", knows: { children: true, ends: false } },
 ];
 
-const { values } = parseArgs({ options: { demo: { type: "string" }, out: { type: "string" } } });
+const { values } = parseArgs({ options: { demo: { type: "string" }, out: { type: "string" }, snapshots: { type: "string" } } });
 
 /** What a run of the demo writes. A child that fails is an exit code of 1. */
 function demo(format, options) {
@@ -46,6 +47,24 @@ for (const options of RUNS) {
     const counts = `${seen.events} events, ${seen.messages.length} messages, ${seen.children.size} children`;
     console.log(`${found.length > 0 ? "DIFFERS" : "equal  "} ${name}: ${counts}`);
     found.forEach((difference) => console.log(`        ${difference}`));
+  }
+}
+
+// What the demo does not do: runs after runs, children that outlive them, questions, failures. Each run is the answer to a
+// request; the current client takes them on one stream too.
+for (const { version, mode } of CLIENTS) {
+  for (const apart of version === "1.0.0" ? [true, false] : [true]) {
+    const scripts = snapshots(values.snapshots, mode);
+    let events = 0;
+    for (const { name, stream } of scripts) {
+      const seen = await atTheClient(version, stream, { apart });
+      events += seen.events;
+      failures += seen.complaints.length > 0 ? 1 : 0;
+      seen.complaints.forEach((complaint) => console.log(`REFUSED ${mode}, ${name}: ${complaint}`));
+    }
+    failures += scripts.length > 0 ? 0 : 1;
+    const how = `${scripts.length} scripts, ${apart ? "a request per run" : "on one stream"}, ${events} events`;
+    console.log(`read    @ag-ui/client ${version}, ${mode}: ${how}`);
   }
 }
 

@@ -97,6 +97,8 @@ fn ag_ui(folder: &str) -> Result<ExitStatus, Obstacle> {
     let mut command = Command::new("node");
     command.arg(place.join("judge.mjs"));
     command.arg("--demo").arg(&programs.demo).arg("--out").arg(&results);
+    let snapshots = programs.workspace_root.join("crates/adapters/tests/transcripts/snapshots");
+    command.arg("--snapshots").arg(snapshots);
     Ok(process::status(&mut command)?)
 }
 
