@@ -4,6 +4,7 @@
 //! - [`Adapter`]: what turns events into frames.
 //! - [`encode`]: what turns an adapter into bytes, with the framing as a type.
 //! - [`intent`]: what the events mean to a frontend that shows cards; the adapters here are written over it.
+//! - `acp` (feature `acp`): the Agent Client Protocol, for editors.
 //! - `text` (feature `text`): lines for a terminal or a chat.
 //! - `agentscope` (feature `agentscope`): the events as agentscope 2 reads them.
 //! - `tool_calls` (feature `tool-calls`): a card per child and per call, as RFC-0014 gives them.
@@ -18,13 +19,15 @@
 //!   call, and the work is linear in the bytes.
 //! - What a name or a model's text holds cannot move a cursor, forge a line or open a card twice.
 
+#[cfg(feature = "acp")]
+pub mod acp;
 mod adapter;
 #[cfg(feature = "agentscope")]
 pub mod agentscope;
 pub mod encode;
 mod error;
 pub mod intent;
-#[cfg(any(feature = "text", feature = "tool-calls"))]
+#[cfg(any(feature = "acp", feature = "text", feature = "tool-calls"))]
 mod sanitize;
 #[cfg(feature = "text")]
 pub mod text;

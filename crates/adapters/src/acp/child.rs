@@ -1,0 +1,302 @@
+//! Where children begin and end.
+
+use std::{
+    collections::{BTreeSet, HashSet},
+    sync::Arc,
+};
+
+use agent_client_protocol_schema::v1::{
+    MessageId, RunningStateUpdate, SessionCancelCapabilities, SessionId as WireSessionId, SessionUpdate,
+    StateUpdate, SubagentSessionCapabilities, SubagentUpdate, ToolCall, ToolCallStatus, ToolCallUpdateFields,
+    UnknownStateUpdate,
+};
+use anabranch_proto::{
+    Message as Final, Metadata, Outcome, SessionId, SpawnMechanism, event::StreamComplete,
+};
+use serde_json::json;
+
+use super::{
+    Message, Mode,
+    body::PartKind,
+    card::{self, Card, CardState, End, wire},
+    client::{Client, Out, Run, Shown},
+    meta::About,
+    stop, text,
+};
+use crate::{
+    intent::{Child, CloseChild, UpdateChild},
+    sanitize,
+};
+
+impl Client {
+    pub(super) fn open_child(&mut self, child: &Child, metadata: &Metadata, out: &mut Out<'_>) {
+        let within = self.card_above(child);
+        let shown = self.how(child, within.as_ref());
+        let session = match shown {
+            Shown::Session => WireSessionId::new(child.session.as_str()),
+            Shown::Card | Shown::Quiet => self.root(),
+        };
+        match shown {
+            Shown::Session => self.announce(child, &session, metadata, out),
+            Shown::Card | Shown::Quiet => {
+                let card = Card::new(&session, within, CardState::Hidden);
+                let call = ToolCall::new(wire(&child.card), title(child)).status(ToolCallStatus::InProgress);
+                self.open(&child.card, card, call, spawned(child, metadata), out);
+            }
+        }
+        self.latest.insert(child.session.clone(), Arc::clone(&child.card));
+        let run = Run {
+            shown,
+            session,
+            card: Arc::clone(&child.card),
+            result: Arc::clone(&child.result),
+            name: Arc::clone(&child.name),
+            depth: child.depth,
+            calls: BTreeSet::default(),
+            questions: 0,
+            blocks: HashSet::default(),
+            has_said: false,
+        };
+        self.runs.insert(Arc::clone(&child.card), run);
+        if shown == Shown::Quiet {
+            let task = metadata.get_str("task_id").map(|task| format!(", task {}", sanitize::line(&task)));
+            let text = format!("Started in the background{}.", task.unwrap_or_default());
+            self.leave(&child.card, &text, out);
+        }
+    }
+
+    pub(super) fn update_child(
+        &mut self,
+        UpdateChild { child, .. }: UpdateChild<'_>,
+        metadata: &Metadata,
+        out: &mut Out<'_>,
+    ) {
+        if self.announced.contains_key(&child.session) {
+            // What is learnt of a run before the last is nothing that a session says of itself now.
+            if self.latest.get(&child.session) == Some(&child.card) {
+                let session = WireSessionId::new(child.session.as_str());
+                self.tell_parent(child, named(child, session).meta(spawned(child, metadata).meta()), out);
+                self.link(child, out);
+            }
+        } else if let Some(card) = self.cards.get(&child.card) {
+            let fields = ToolCallUpdateFields::new().title(title(child));
+            out(card.changing(&child.card, fields, spawned(child, metadata)));
+        }
+    }
+
+    pub(super) fn close_child(
+        &mut self,
+        CloseChild { child, complete }: CloseChild<'_>,
+        metadata: &Metadata,
+        out: &mut Out<'_>,
+    ) {
+        let Some(mut run) = self.runs.remove(&child.card) else {
+            return;
+        };
+        self.end_calls(std::mem::take(&mut run.calls), out);
+        let said = complete.message.as_ref().map(Final::text).unwrap_or_default();
+        match run.shown {
+            Shown::Session => {
+                if !run.has_said && !said.is_empty() {
+                    let id = format!("{}/result", child.card.strip_prefix("spawn:").unwrap_or(&child.card));
+                    out(text::chunk(&run, PartKind::Text, MessageId::new(id), &said));
+                }
+                // Where its next run has begun already, the session is not idle.
+                if self.latest.get(&child.session) == Some(&child.card) {
+                    let update = SubagentUpdate::new(run.session.clone()).state(stop::idle(complete));
+                    self.tell_parent(child, update.meta(ended(complete, metadata).meta()), out);
+                }
+            }
+            Shown::Card | Shown::Quiet => {
+                if let Some(card) = self.cards.get_mut(&run.card) {
+                    if !said.is_empty() && !card.body.ends_with(&said) {
+                        card.body.add(PartKind::Text, &said);
+                    }
+                    if let Some(notice) = stop::notice(complete) {
+                        card.body.add(PartKind::Outcome, &notice);
+                    }
+                }
+                let status = card::status(complete.outcome == Outcome::Completed);
+                let mut end = End::new(status, ended(complete, metadata));
+                end.output = Some(match &complete.error {
+                    None => json!({ "outcome": complete.outcome }),
+                    Some(error) => json!({ "outcome": complete.outcome, "error": error }),
+                });
+                self.end_run(&run, end, out);
+            }
+        }
+    }
+
+    /// The root's run is over: nothing of its turn stays open.
+    pub(super) fn close_root(&mut self, out: &mut Out<'_>) {
+        if let Some(root) = self.runs.get_mut("") {
+            root.blocks.clear();
+            let calls = std::mem::take(&mut root.calls);
+            self.end_calls(calls, out);
+        }
+        let running = self.runs.iter().filter(|(_, run)| run.shown == Shown::Card);
+        for card in running.map(|(card, _)| Arc::clone(card)).collect::<Vec<_>>() {
+            self.leave(&card, "Goes on in the background.", out);
+        }
+    }
+
+    /// No event will follow: nothing stays open, and nobody knows how it would have ended.
+    pub(super) fn finish(&mut self, out: &mut Out<'_>) {
+        let mut runs: Vec<_> = std::mem::take(&mut self.runs).into_iter().collect();
+        runs.sort_by_key(|(_, run)| std::cmp::Reverse(run.depth));
+        for (id, mut run) in runs {
+            self.end_calls(std::mem::take(&mut run.calls), out);
+            match run.shown {
+                Shown::Session if id.is_empty() => {}
+                Shown::Session => self.lose(&run, out),
+                Shown::Card | Shown::Quiet => self.end_run(&run, End::unfinished(), out),
+            }
+        }
+    }
+
+    /// Sends what is about a child to the session that it was announced on.
+    pub(super) fn tell_parent(&self, child: &Child, update: SubagentUpdate, out: &mut Out<'_>) {
+        if let Some(on) = self.announced.get(&child.session) {
+            out(Message::update(on, SessionUpdate::SubagentUpdate(update)));
+        }
+    }
+
+    /// Ends a run's card with all that it said; one of its result is opened for that.
+    fn end_run(&mut self, run: &Run, end: End, out: &mut Out<'_>) {
+        if let Some(mut card) = self.take(&run.card) {
+            if card.state == CardState::Open {
+                return out(card.ending(&run.card, end));
+            }
+            let title = format!("Result: {}", sanitize::line(&run.name));
+            let call = ToolCall::new(wire(&run.card), title)
+                .status(end.status)
+                .content(card.body.whole())
+                .raw_output(end.output);
+            out(card.opening(call, end.about));
+        }
+    }
+
+    /// Closes the card of a run that goes on without it; what it says from now on is shown with its result.
+    fn leave(&mut self, id: &Arc<str>, text: &str, out: &mut Out<'_>) {
+        let Some(run) = self.runs.get_mut(id) else {
+            return;
+        };
+        run.shown = Shown::Quiet;
+        let (card, calls) = (Arc::clone(&run.result), std::mem::take(&mut run.calls));
+        run.card = Arc::clone(&card);
+        for call in calls {
+            if let Some(card) = self.cards.get_mut(&call) {
+                card.body.add(PartKind::Outcome, text);
+            }
+            self.end(&call, End::new(ToolCallStatus::Completed, About::new("goes_on")), out);
+        }
+        if let Some(mut shown) = self.take(id) {
+            let said = std::mem::take(&mut shown.body);
+            shown.body.add(PartKind::Outcome, text);
+            out(shown.ending(id, End::new(ToolCallStatus::Completed, About::new("goes_on"))));
+            let mut result = Card::new(&shown.session, Some(Arc::clone(id)), CardState::Hidden);
+            result.body = said;
+            self.cards.insert(card, result);
+        }
+    }
+
+    /// Nobody will ever know how it ended.
+    fn lose(&self, run: &Run, out: &mut Out<'_>) {
+        if let Some(on) = self.announced.get(&SessionId::new(&*run.session.0)) {
+            let state = StateUpdate::Unknown(UnknownStateUpdate::new());
+            let update = SubagentUpdate::new(run.session.clone()).state(state);
+            out(Message::update(on, SessionUpdate::SubagentUpdate(update)));
+        }
+    }
+
+    /// How a child is shown.
+    fn how(&mut self, child: &Child, above: Option<&Arc<str>>) -> Shown {
+        if self.mode == Mode::Sessions && self.place(child) {
+            return Shown::Session;
+        }
+        // What belongs to a card that is closed cannot stay open behind it.
+        let is_below_quiet =
+            above.and_then(|above| self.runs.get(above)).is_some_and(|run| run.shown == Shown::Quiet);
+        if child.mechanism == SpawnMechanism::AsyncWorker || is_below_quiet {
+            Shown::Quiet
+        } else {
+            Shown::Card
+        }
+    }
+
+    /// Finds the session that a child is announced on. There is none where its parent is not known: the protocol forbids
+    /// to guess one, and to change it later.
+    fn place(&mut self, child: &Child) -> bool {
+        if self.announced.contains_key(&child.session) {
+            return true;
+        }
+        let root = self.root();
+        let on = if child.session.as_str() == &*root.0 {
+            None
+        } else if self.announced.contains_key(&child.parent) {
+            Some(WireSessionId::new(child.parent.as_str()))
+        } else {
+            (child.depth <= 1).then_some(root)
+        };
+        if let Some(on) = on {
+            self.announced.insert(child.session.clone(), on);
+            return true;
+        }
+        false
+    }
+
+    /// Announces a child, or says that it runs again.
+    fn announce(&mut self, child: &Child, session: &WireSessionId, metadata: &Metadata, out: &mut Out<'_>) {
+        let mut update = named(child, session.clone())
+            .state(StateUpdate::Running(RunningStateUpdate::new()))
+            .meta(spawned(child, metadata).meta());
+        if !self.latest.contains_key(&child.session) {
+            let cancel = SessionCancelCapabilities::new();
+            update = update.capabilities(SubagentSessionCapabilities::new().cancel(cancel));
+        }
+        self.tell_parent(child, update, out);
+        self.link(child, out);
+    }
+
+    /// Links a child's session from the call that spawned it.
+    fn link(&mut self, child: &Child, out: &mut Out<'_>) {
+        if let Some(call) = &child.call
+            && let Some(card) = self.cards.get_mut(call)
+            && card.state == CardState::Open
+            && card.body.link(WireSessionId::new(child.session.as_str()))
+        {
+            let fields = ToolCallUpdateFields::new().content(card.body.tail());
+            out(card.changing(call, fields, About::default()));
+        }
+    }
+
+    /// The card of a child's parent, where it is no session and not the root.
+    fn card_above(&self, child: &Child) -> Option<Arc<str>> {
+        let above = self.latest.get(&child.parent).filter(|_| child.parent != child.session)?;
+        let is_card = !self.announced.contains_key(&child.parent);
+        is_card.then(|| Arc::clone(above))
+    }
+}
+
+fn title(child: &Child) -> String {
+    format!("Spawned: {}", sanitize::line(&child.name))
+}
+
+fn named(child: &Child, session: WireSessionId) -> SubagentUpdate {
+    SubagentUpdate::new(session)
+        .title(sanitize::line(&child.name).into_owned())
+        .description(sanitize::line(&child.description).into_owned())
+}
+
+fn spawned(child: &Child, metadata: &Metadata) -> About {
+    About::new("spawn_start")
+        .with("child_session_id", child.session.as_str())
+        .with("spawn_mechanism", child.mechanism.as_str())
+        .with("depth", child.depth)
+        .with("run", child.run)
+        .metadata(metadata)
+}
+
+fn ended(complete: &StreamComplete, metadata: &Metadata) -> About {
+    About::new("spawn_end").with("outcome", complete.outcome.as_str()).metadata(metadata)
+}
