@@ -42,18 +42,24 @@ impl Client {
             },
         };
         if self.requests == Requests::Given {
-            let title = sanitize::line(call.name).into_owned();
+            // In the root session it is not to be seen who asks.
+            let within = call.speaker.child().filter(|_| session == self.root());
+            let title = match within {
+                Some(child) => format!("{}: {}", sanitize::line(&child.name), sanitize::line(call.name)),
+                None => sanitize::line(call.name).into_owned(),
+            };
             let fields = ToolCallUpdateFields::new().title(title).raw_input(raw_input(ask.input));
-            let tool_call = ToolCallUpdate::new(wire(call.id), fields);
+            let meta = About::default().within(within.map(|child| &*child.card)).meta();
+            let tool_call = ToolCallUpdate::new(wire(call.id), fields).meta(meta);
             let options = vec![
                 PermissionOption::new(ALLOW, "Allow", PermissionOptionKind::AllowOnce),
                 PermissionOption::new(REJECT, "Reject", PermissionOptionKind::RejectOnce),
             ];
-            out(Message::Permission(Box::new(Permission {
+            out(Message::Permission(Permission {
                 request: RequestPermissionRequest::new(session, tool_call, options),
                 session: call.speaker.child().map(|child| child.session.clone()),
                 call: call.call.clone(),
-            })));
+            }));
         }
     }
 

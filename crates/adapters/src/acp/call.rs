@@ -99,12 +99,13 @@ impl Client {
 }
 
 fn opening(call: Call<'_>) -> ToolCall {
-    ToolCall::new(wire(call.id), sanitize::line(call.name)).name(call.name.to_string())
+    // The name too: a client shows it where it has no use for the title.
+    ToolCall::new(wire(call.id), sanitize::line(call.name)).name(sanitize::line(call.name).into_owned())
 }
 
 fn about(call: Call<'_>, metadata: &Metadata) -> About {
     match call.speaker {
-        Speaker::Root => About::new("tool_call"),
+        Speaker::Root => About::default(),
         Speaker::Child(child) => About::new("tool_call")
             .with("child_session_id", child.session.as_str())
             .with("depth", child.depth),

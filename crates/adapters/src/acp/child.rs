@@ -13,7 +13,7 @@ use agent_client_protocol_schema::v1::{
 use anabranch_proto::{
     Message as Final, Metadata, Outcome, SessionId, SpawnMechanism, event::StreamComplete,
 };
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{
     Message, Mode,
@@ -40,11 +40,16 @@ impl Client {
             Shown::Session => self.announce(child, &session, metadata, out),
             Shown::Card | Shown::Quiet => {
                 let card = Card::new(&session, within, CardState::Hidden);
-                let call = ToolCall::new(wire(&child.card), title(child)).status(ToolCallStatus::InProgress);
-                self.open(&child.card, card, call, spawned(child, metadata), out);
+                let prompt = metadata.get_str("prompt");
+                let call = ToolCall::new(wire(&child.card), title(child))
+                    .status(ToolCallStatus::InProgress)
+                    .raw_input(task(child, prompt.as_deref()));
+                self.open(&child.card, card, call, spawned("spawn_start", child, metadata), out);
             }
         }
-        self.latest.insert(child.session.clone(), Arc::clone(&child.card));
+        let runs = self.sessions.entry(child.session.clone()).or_default();
+        runs.last = Arc::clone(&child.card);
+        runs.open += 1;
         let run = Run {
             shown,
             session,
@@ -59,8 +64,12 @@ impl Client {
         };
         self.runs.insert(Arc::clone(&child.card), run);
         if shown == Shown::Quiet {
-            let task = metadata.get_str("task_id").map(|task| format!(", task {}", sanitize::line(&task)));
-            let text = format!("Started in the background{}.", task.unwrap_or_default());
+            let text = match metadata.get_str("task_id") {
+                Some(task) if child.mechanism == SpawnMechanism::AsyncWorker => {
+                    format!("Started in the background, task {}.", sanitize::line(&task))
+                }
+                _ => "Started in the background.".to_owned(),
+            };
             self.leave(&child.card, &text, out);
         }
     }
@@ -73,14 +82,18 @@ impl Client {
     ) {
         if self.announced.contains_key(&child.session) {
             // What is learnt of a run before the last is nothing that a session says of itself now.
-            if self.latest.get(&child.session) == Some(&child.card) {
+            if self.sessions.get(&child.session).is_some_and(|runs| runs.last == child.card) {
                 let session = WireSessionId::new(child.session.as_str());
-                self.tell_parent(child, named(child, session).meta(spawned(child, metadata).meta()), out);
+                self.tell_parent(
+                    child,
+                    named(child, session).meta(spawned("spawn_update", child, metadata).meta()),
+                    out,
+                );
                 self.link(child, out);
             }
         } else if let Some(card) = self.cards.get(&child.card) {
-            let fields = ToolCallUpdateFields::new().title(title(child));
-            out(card.changing(&child.card, fields, spawned(child, metadata)));
+            let fields = ToolCallUpdateFields::new().title(title(child)).raw_input(task(child, None));
+            out(card.changing(&child.card, fields, spawned("spawn_update", child, metadata)));
         }
     }
 
@@ -93,6 +106,10 @@ impl Client {
         let Some(mut run) = self.runs.remove(&child.card) else {
             return;
         };
+        let is_last = self.sessions.get_mut(&child.session).is_none_or(|runs| {
+            runs.open = runs.open.saturating_sub(1);
+            runs.open == 0
+        });
         self.end_calls(std::mem::take(&mut run.calls), out);
         let said = complete.message.as_ref().map(Final::text).unwrap_or_default();
         match run.shown {
@@ -101,8 +118,8 @@ impl Client {
                     let id = format!("{}/result", child.card.strip_prefix("spawn:").unwrap_or(&child.card));
                     out(text::chunk(&run, PartKind::Text, MessageId::new(id), &said));
                 }
-                // Where its next run has begun already, the session is not idle.
-                if self.latest.get(&child.session) == Some(&child.card) {
+                // Where another run is at work, the session is not idle.
+                if is_last {
                     let update = SubagentUpdate::new(run.session.clone()).state(stop::idle(complete));
                     self.tell_parent(child, update.meta(ended(complete, metadata).meta()), out);
                 }
@@ -149,7 +166,12 @@ impl Client {
             match run.shown {
                 Shown::Session if id.is_empty() => {}
                 Shown::Session => self.lose(&run, out),
-                Shown::Card | Shown::Quiet => self.end_run(&run, End::unfinished(), out),
+                Shown::Card | Shown::Quiet => {
+                    if let Some(card) = self.cards.get_mut(&run.card) {
+                        card.body.add(PartKind::Outcome, "no end was seen");
+                    }
+                    self.end_run(&run, End::unfinished(), out);
+                }
             }
         }
     }
@@ -249,8 +271,8 @@ impl Client {
     fn announce(&mut self, child: &Child, session: &WireSessionId, metadata: &Metadata, out: &mut Out<'_>) {
         let mut update = named(child, session.clone())
             .state(StateUpdate::Running(RunningStateUpdate::new()))
-            .meta(spawned(child, metadata).meta());
-        if !self.latest.contains_key(&child.session) {
+            .meta(spawned("spawn_start", child, metadata).meta());
+        if !self.sessions.contains_key(&child.session) {
             let cancel = SessionCancelCapabilities::new();
             update = update.capabilities(SubagentSessionCapabilities::new().cancel(cancel));
         }
@@ -272,14 +294,23 @@ impl Client {
 
     /// The card of a child's parent, where it is no session and not the root.
     fn card_above(&self, child: &Child) -> Option<Arc<str>> {
-        let above = self.latest.get(&child.parent).filter(|_| child.parent != child.session)?;
+        let above = self.sessions.get(&child.parent).filter(|_| child.parent != child.session)?;
         let is_card = !self.announced.contains_key(&child.parent);
-        is_card.then(|| Arc::clone(above))
+        is_card.then(|| Arc::clone(&above.last))
     }
 }
 
 fn title(child: &Child) -> String {
     format!("Spawned: {}", sanitize::line(&child.name))
+}
+
+/// What a child is to do. A prompt is no matter for `_meta`, which clients write to their logs.
+fn task(child: &Child, prompt: Option<&str>) -> Value {
+    let mut task = json!({ "description": sanitize::line(&child.description) });
+    if let (Value::Object(task), Some(prompt)) = (&mut task, prompt) {
+        task.insert("prompt".to_owned(), prompt.into());
+    }
+    task
 }
 
 fn named(child: &Child, session: WireSessionId) -> SubagentUpdate {
@@ -288,8 +319,8 @@ fn named(child: &Child, session: WireSessionId) -> SubagentUpdate {
         .description(sanitize::line(&child.description).into_owned())
 }
 
-fn spawned(child: &Child, metadata: &Metadata) -> About {
-    About::new("spawn_start")
+fn spawned(what: &str, child: &Child, metadata: &Metadata) -> About {
+    About::new(what)
         .with("child_session_id", child.session.as_str())
         .with("spawn_mechanism", child.mechanism.as_str())
         .with("depth", child.depth)

@@ -26,13 +26,22 @@ pub(super) struct Client {
     pub(super) requests: Requests,
     /// The child sessions that it knows, each with the session that it was announced on, for ever.
     pub(super) announced: HashMap<SessionId, WireSessionId>,
-    /// The card of each child's last run.
-    pub(super) latest: HashMap<SessionId, Arc<str>>,
+    /// The runs of each child.
+    pub(super) sessions: HashMap<SessionId, Runs>,
     /// Who speaks, by card. The root is under the empty id, and is always there.
     pub(super) runs: BTreeMap<Arc<str>, Run>,
     /// What is not closed.
     pub(super) cards: BTreeMap<Arc<str>, Card>,
     pub(super) clock: Clock,
+}
+
+/// The runs of a child.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Runs {
+    /// The last one's card.
+    pub(super) last: Arc<str>,
+    /// How many have not ended. More than one only where a run began before the one before had ended.
+    pub(super) open: usize,
 }
 
 /// A run that has not ended.
@@ -85,7 +94,7 @@ impl Client {
             mode,
             requests: Requests::Left,
             announced: HashMap::default(),
-            latest: HashMap::default(),
+            sessions: HashMap::default(),
             runs: BTreeMap::from([(Arc::default(), root)]),
             cards: BTreeMap::default(),
             clock: Clock::default(),

@@ -44,8 +44,15 @@ impl Clock {
     /// The caller says what time it is.
     pub(super) fn tick(&mut self, now: Timestamp) {
         let now = now.unix_millis();
-        self.now = if self.ticks == Ticks::Events { now } else { self.now.max(now) };
-        self.ticks = Ticks::Caller;
+        if self.ticks == Ticks::Caller {
+            self.now = self.now.max(now);
+        } else {
+            // What waits does so by another clock.
+            self.ticks = Ticks::Caller;
+            self.now = now;
+            self.waiting =
+                std::mem::take(&mut self.waiting).into_iter().map(|(_, card)| (now, card)).collect();
+        }
     }
 
     /// The pace of a card that is written now.
@@ -57,11 +64,12 @@ impl Clock {
     pub(super) fn wait(&mut self, card: &Arc<str>, pace: &mut Pace) {
         if !pace.is_waiting {
             pace.is_waiting = true;
+            pace.from = pace.from.min(self.now.saturating_add(PAUSE));
             self.waiting.insert((pace.from, Arc::clone(card)));
         }
     }
 
-    /// The card is closed: what it had to show came with its end.
+    /// The card is closed: what it had to show came with its end. One that waits by another clock is found gone later.
     pub(super) fn forget(&mut self, card: &Arc<str>, pace: Pace) {
         if pace.is_waiting {
             self.waiting.remove(&(pace.from, Arc::clone(card)));

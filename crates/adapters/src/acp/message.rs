@@ -14,7 +14,7 @@ pub enum Message {
     /// A notification `session/update`.
     Update(SessionNotification),
     /// A request `session/request_permission`. Only where [`Acp::permissions`](super::Acp::permissions) asks for it.
-    Permission(Box<Permission>),
+    Permission(Permission),
 }
 
 impl Message {

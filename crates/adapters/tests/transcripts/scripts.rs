@@ -40,6 +40,12 @@ pub(crate) const ALL: &[(&str, Script)] = &[
     ("results_go_to_the_parent", results_go_to_the_parent),
 ];
 
+/// The script of this name.
+#[cfg(feature = "acp")]
+pub(crate) fn named(name: &str) -> Script {
+    ALL.iter().find(|script| script.0 == name).unwrap().1
+}
+
 fn two_children_in_parallel(stage: &Stage) {
     let root = stage.root();
     root.begin("Compare two cities");

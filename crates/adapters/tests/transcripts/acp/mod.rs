@@ -1,6 +1,7 @@
 //! What the ACP adapter writes for each script, in both modes.
 
 mod reader;
+mod rules;
 
 use anabranch_adapters::{Encode, acp::Acp, encode::JsonLines};
 use anabranch_testkit::transcript;

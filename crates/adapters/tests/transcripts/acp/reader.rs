@@ -25,7 +25,6 @@ pub(crate) struct Seen {
 struct Child {
     on: String,
     state: String,
-    title: String,
 }
 
 #[derive(Debug, Default)]
@@ -71,10 +70,6 @@ pub(crate) fn check(lines: &str, knows: Knows) -> Seen {
 impl Seen {
     pub(crate) fn state(&self, child: &str) -> &str {
         &self.children[child].state
-    }
-
-    pub(crate) fn place(&self, child: &str) -> (&str, &str) {
-        (&self.children[child].on, &self.children[child].title)
     }
 
     fn line(&mut self, line: &Value, knows: Knows) {
@@ -151,8 +146,8 @@ impl Seen {
         } else {
             assert_eq!(state.as_deref(), Some("running"), "announced as running");
             assert_eq!(update["capabilities"].to_string(), r#"{"cancel":{}}"#, "nothing but a cancel");
-            let title = update["title"].as_str().unwrap().to_owned();
-            self.children.insert(id.to_owned(), Child { on: on.to_owned(), state: state.unwrap(), title });
+            assert!(update["title"].is_string() && update["description"].is_string());
+            self.children.insert(id.to_owned(), Child { on: on.to_owned(), state: state.unwrap() });
         }
     }
 
@@ -257,7 +252,7 @@ fn look_for_prompts(value: &Value) {
             }
         }
         Value::Array(values) => values.iter().for_each(look_for_prompts),
-        _ => {}
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
     }
 }
 
