@@ -46,6 +46,12 @@ fn the_cards_of_a_default_run() {
 }
 
 #[test]
+fn the_updates_of_a_default_run() {
+    insta::assert_snapshot!("acp", transcript("cli-acp", &["--as", "acp"]));
+    insta::assert_snapshot!("acp_sessions", transcript("cli-acp-sessions", &["--as", "acp-sessions"]));
+}
+
+#[test]
 fn the_transcripts_of_the_options() {
     for (name, args) in [
         ("fan", &["--fan", "n1=2"][..]),

@@ -352,10 +352,7 @@ fn ten_thousand_pieces_are_a_bounded_number_of_bounded_updates_and_nothing_is_lo
     for (count, event) in (0..).zip(stage.events()) {
         let mut out = |message| messages.push(serde_json::to_string(&message).unwrap());
         acp.event(&event, &mut out);
-        acp.tick(
-            Timestamp::from_unix(1_000_000_000 + count / 1000, (count % 1000) as u32 * 1_000_000),
-            &mut out,
-        );
+        acp.tick(at(1_000_000_000_000 + count), &mut out);
     }
     let seen = reader::check(&messages.join("\n"), Knows::Cards);
     assert_eq!(seen.calls["spawn:ses_1"].text(), text);
