@@ -7,6 +7,9 @@ use anabranch_proto::Timestamp;
 /// Between two updates of a card that runs, in milliseconds: at most four a second.
 const PAUSE: i64 = 250;
 
+/// From the first thing that a card has to show until it may, in milliseconds: more is likely on its way, or the end.
+const SETTLING: i64 = 50;
+
 /// What waits until its time has come.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Clock {
@@ -64,7 +67,7 @@ impl Clock {
     pub(super) fn wait(&mut self, card: &Arc<str>, pace: &mut Pace) {
         if !pace.is_waiting {
             pace.is_waiting = true;
-            pace.from = pace.from.min(self.now.saturating_add(PAUSE));
+            pace.from = pace.from.clamp(self.now.saturating_add(SETTLING), self.now.saturating_add(PAUSE));
             self.waiting.insert((pace.from, Arc::clone(card)));
         }
     }

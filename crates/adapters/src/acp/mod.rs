@@ -1,4 +1,33 @@
-//! Agent Client Protocol, version 1.
+//! The [Agent Client Protocol](https://agentclientprotocol.com), version 1, which editors speak.
+//!
+//! [`Acp`] makes notifications `session/update`, as the protocol's own types. Children are cards (tool calls) in the
+//! root session, or sessions of their own where the client sent `clientCapabilities.subagents`. `docs/acp.md` has the
+//! mapping and the rules, each with the test that holds it.
+//!
+//! It is not a server: it answers nothing and refuses nothing. [`prompt_answer`] says what to answer to a prompt, and
+//! [`Acp::permissions`] gives the requests that a server is to send.
+//!
+//! ```
+//! use anabranch_adapters::{Encode, acp::Acp, encode::JsonLines};
+//! # use anabranch_proto::{Event, EventId, Metadata, Scope, Timestamp, event::TextBlockDelta};
+//! # let event = Event::new(
+//! #     EventId::new("1"), Timestamp::from_unix(0, 0), Scope::Root, Metadata::default(),
+//! #     TextBlockDelta::new("reply", "block", "hello"),
+//! # );
+//! let mut out = Vec::new();
+//! JsonLines::new(Acp::cards("ses_0")).event(None, &event, &mut out)?;
+//! assert_eq!(
+//!     String::from_utf8(out)?,
+//!     concat!(
+//!         r#"{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"ses_0","update":"#,
+//!         r#"{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"hello"},"#,
+//!         r#""messageId":"reply/block"}}}"#,
+//!         "\n",
+//!     ),
+//! );
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
 mod ask;
 mod body;
 mod call;

@@ -47,8 +47,13 @@ fn the_cards_of_a_default_run() {
 
 #[test]
 fn the_updates_of_a_default_run() {
-    insta::assert_snapshot!("acp", transcript("cli-acp", &["--as", "acp"]));
-    insta::assert_snapshot!("acp_sessions", transcript("cli-acp-sessions", &["--as", "acp-sessions"]));
+    for (name, format) in [("acp", "acp"), ("acp_sessions", "acp-sessions")] {
+        let lines = transcript(&format!("cli-{format}"), &["--as", format]);
+        // How often a card that runs is written again is a matter of time.
+        let is_progress = |line: &&str| line.contains("tool_call_update") && !line.contains(r#""status""#);
+        let lines = lines.lines().filter(|line| !is_progress(line)).map(|line| format!("{line}\n"));
+        insta::assert_snapshot!(name, lines.collect::<String>());
+    }
 }
 
 #[test]

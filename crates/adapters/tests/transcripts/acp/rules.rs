@@ -516,3 +516,24 @@ fn a_run_that_is_not_counted_is_told_from_a_late_duplicate_by_its_call() {
     assert_eq!(states[..3], ["ses_0 ses_1 running", "ses_0 ses_1 idle", "ses_0 ses_1 running"]);
     assert_eq!(states.len(), 4, "and what is lost at the end: {states:?}");
 }
+
+#[test]
+fn the_table_of_rules_names_tests_that_there_are() {
+    let docs = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/acp.md");
+    let docs = std::fs::read_to_string(docs).unwrap();
+    let (_, rules) = docs.split_once("\n## Rules\n").unwrap();
+    let rows: Vec<_> =
+        rules.lines().filter(|line| line.starts_with("| ") && !line.starts_with("| |")).collect();
+    let numbers: Vec<_> = rows.iter().filter_map(|row| row.split('|').nth(1)).map(str::trim).collect();
+    assert_eq!(numbers, (1..=19).map(|number| number.to_string()).collect::<Vec<_>>());
+    for row in rows {
+        let tests: Vec<_> = row.rsplit('|').nth(1).unwrap().split('`').skip(1).step_by(2).collect();
+        assert!(!tests.is_empty(), "{row}");
+        for test in tests {
+            let function = format!("\nfn {test}() {{");
+            let property = format!("    fn {test}(\n");
+            let source = include_str!("rules.rs");
+            assert!(source.contains(&function) || source.contains(&property), "there is no test `{test}`");
+        }
+    }
+}
