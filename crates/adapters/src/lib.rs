@@ -3,6 +3,7 @@
 //! # What is here
 //! - [`Adapter`]: what turns events into frames.
 //! - [`encode`]: what turns an adapter into bytes, with the framing as a type.
+//! - [`coalesce`]: what merges pieces of text before an adapter.
 //! - [`intent`]: what the events mean to a frontend that shows cards; the adapters here are written over it.
 //! - `acp` (feature `acp`): the Agent Client Protocol, for editors.
 //! - `text` (feature `text`): lines for a terminal or a chat.
@@ -24,6 +25,7 @@ pub mod acp;
 mod adapter;
 #[cfg(feature = "agentscope")]
 pub mod agentscope;
+pub mod coalesce;
 pub mod encode;
 mod error;
 pub mod intent;

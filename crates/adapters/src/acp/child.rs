@@ -31,13 +31,18 @@ use crate::{
 impl Client {
     pub(super) fn open_child(&mut self, child: &Child, metadata: &Metadata, out: &mut Out<'_>) {
         let within = self.card_above(child);
+        let is_known = self.announced.contains_key(&child.session);
         let shown = self.how(child, within.as_ref());
         let session = match shown {
             Shown::Session => WireSessionId::new(child.session.as_str()),
             Shown::Card | Shown::Quiet => self.root(),
         };
         match shown {
-            Shown::Session => self.announce(child, &session, metadata, out),
+            Shown::Session => {
+                let update = spawned_in(child, session.clone(), metadata);
+                self.tell_parent(child, if is_known { update } else { granted(update) }, out);
+                self.link(child, out);
+            }
             Shown::Card | Shown::Quiet => {
                 let card = Card::new(&session, within, CardState::Hidden);
                 let prompt = metadata.get_str("prompt");
@@ -49,7 +54,7 @@ impl Client {
         }
         let runs = self.sessions.entry(child.session.clone()).or_default();
         runs.last = Arc::clone(&child.card);
-        runs.open += 1;
+        runs.open += usize::from(shown == Shown::Session);
         let run = Run {
             shown,
             session,
@@ -106,10 +111,6 @@ impl Client {
         let Some(mut run) = self.runs.remove(&child.card) else {
             return;
         };
-        let is_last = self.sessions.get_mut(&child.session).is_none_or(|runs| {
-            runs.open = runs.open.saturating_sub(1);
-            runs.open == 0
-        });
         self.end_calls(std::mem::take(&mut run.calls), out);
         let said = complete.message.as_ref().map(Final::text).unwrap_or_default();
         match run.shown {
@@ -118,8 +119,12 @@ impl Client {
                     let id = format!("{}/result", child.card.strip_prefix("spawn:").unwrap_or(&child.card));
                     out(text::chunk(&run, PartKind::Text, MessageId::new(id), &said));
                 }
+                let open = self.sessions.get_mut(&child.session).map_or(0, |runs| {
+                    runs.open = runs.open.saturating_sub(1);
+                    runs.open
+                });
                 // Where another run is at work, the session is not idle.
-                if is_last {
+                if open == 0 {
                     let update = SubagentUpdate::new(run.session.clone()).state(stop::idle(complete));
                     self.tell_parent(child, update.meta(ended(complete, metadata).meta()), out);
                 }
@@ -267,19 +272,6 @@ impl Client {
         false
     }
 
-    /// Announces a child, or says that it runs again.
-    fn announce(&mut self, child: &Child, session: &WireSessionId, metadata: &Metadata, out: &mut Out<'_>) {
-        let mut update = named(child, session.clone())
-            .state(StateUpdate::Running(RunningStateUpdate::new()))
-            .meta(spawned("spawn_start", child, metadata).meta());
-        if !self.sessions.contains_key(&child.session) {
-            let cancel = SessionCancelCapabilities::new();
-            update = update.capabilities(SubagentSessionCapabilities::new().cancel(cancel));
-        }
-        self.tell_parent(child, update, out);
-        self.link(child, out);
-    }
-
     /// Links a child's session from the call that spawned it.
     fn link(&mut self, child: &Child, out: &mut Out<'_>) {
         if let Some(call) = &child.call
@@ -326,6 +318,19 @@ fn spawned(what: &str, child: &Child, metadata: &Metadata) -> About {
         .with("depth", child.depth)
         .with("run", child.run)
         .metadata(metadata)
+}
+
+/// What announces a child, or says that it runs again.
+fn spawned_in(child: &Child, session: WireSessionId, metadata: &Metadata) -> SubagentUpdate {
+    named(child, session)
+        .state(StateUpdate::Running(RunningStateUpdate::new()))
+        .meta(spawned("spawn_start", child, metadata).meta())
+}
+
+/// The one thing that the client may do to a child: to cancel it.
+fn granted(update: SubagentUpdate) -> SubagentUpdate {
+    let cancel = SessionCancelCapabilities::new();
+    update.capabilities(SubagentSessionCapabilities::new().cancel(cancel))
 }
 
 fn ended(complete: &StreamComplete, metadata: &Metadata) -> About {

@@ -40,7 +40,7 @@ pub(super) struct Client {
 pub(super) struct Runs {
     /// The last one's card.
     pub(super) last: Arc<str>,
-    /// How many have not ended. More than one only where a run began before the one before had ended.
+    /// How many of those that are shown in the session have not ended. More than one only where a run began before the one before had ended.
     pub(super) open: usize,
 }
 

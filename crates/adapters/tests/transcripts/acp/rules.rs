@@ -1,6 +1,6 @@
 //! The rules of `docs/acp.md`, each by its name there. What holds for every message is in the reader.
 
-use anabranch_adapters::{Adapter as _, acp::Acp, encode::JsonLines};
+use anabranch_adapters::{Adapter as _, acp::Acp, coalesce::Coalesce, encode::JsonLines};
 use anabranch_proto::{
     ErrorType, Event, Outcome, SpawnMechanism, Timestamp, ToolCallBlock, ToolResultState,
     event::{RequireUserConfirm, SpawnSessionStart, ToolResultTextDelta},
@@ -404,6 +404,24 @@ fn what_a_tool_says_is_shown_while_it_runs() {
     let last = &messages.last().unwrap()["params"]["update"];
     assert_eq!(last["content"][0]["content"]["text"], "half");
     assert!(last.get("status").is_none());
+}
+
+#[test]
+fn merged_pieces_say_the_same() {
+    for (name, script) in scripts::ALL {
+        for (knows, _) in MODES {
+            let acp = match knows {
+                Knows::Cards => Acp::cards("ses_0").permissions(true),
+                Knows::Sessions => Acp::sessions("ses_0").permissions(true),
+            };
+            let stage = played(*script);
+            let merged = transcript(JsonLines::new(Coalesce::new(acp)), stage.events());
+            let (merged, whole) = (reader::check(&merged, knows), seen(&stage, knows));
+            assert_eq!(merged.messages, whole.messages, "{name}");
+            let texts = |seen: &Seen| seen.calls.values().map(reader::Call::text).collect::<Vec<_>>();
+            assert_eq!(texts(&merged), texts(&whole), "{name}");
+        }
+    }
 }
 
 #[test]
