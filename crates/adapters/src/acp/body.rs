@@ -19,6 +19,8 @@ const TAIL_PARTS: usize = 64;
 pub(super) struct Body {
     links: Vec<SessionId>,
     parts: Vec<Part>,
+    /// Links to files, behind the text.
+    files: Vec<ToolCallContent>,
     /// Where the blocks that are not complete lie in `parts`.
     open: HashMap<(PartKind, BlockId), usize>,
 }
@@ -98,6 +100,11 @@ impl Body {
         self.parts.push(Part { kind, text: text.to_owned() });
     }
 
+    /// Links to files. Those that were linked before are forgotten.
+    pub(super) fn attach(&mut self, files: Vec<ToolCallContent>) {
+        self.files = files;
+    }
+
     /// Whether it ends with this text.
     pub(super) fn ends_with(&self, text: &str) -> bool {
         let mut rest = text;
@@ -116,7 +123,8 @@ impl Body {
     /// All of it.
     pub(super) fn whole(&self) -> Vec<ToolCallContent> {
         let parts = self.parts.iter().filter(|part| !part.text.is_empty());
-        self.links().chain(parts.map(|part| part.content(part.text.clone()))).collect()
+        let texts = parts.map(|part| part.content(part.text.clone()));
+        self.links().chain(texts).chain(self.files.iter().cloned()).collect()
     }
 
     /// The last of it, behind an ellipsis where something was before.

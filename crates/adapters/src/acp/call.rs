@@ -10,6 +10,7 @@ use super::{
     body::PartKind,
     card::{self, Card, CardState, End, wire},
     client::{Client, Out, Shown},
+    files,
     meta::About,
 };
 use crate::{
@@ -78,8 +79,11 @@ impl Client {
             ToolResultState::Interrupted => Some("cancelled"),
             ToolResultState::Success | ToolResultState::Error | ToolResultState::Running | _ => None,
         };
-        if let (Some(card), Some(notice)) = (self.cards.get_mut(call.id), notice) {
-            card.body.add(PartKind::Outcome, notice);
+        if let Some(card) = self.cards.get_mut(call.id) {
+            card.body.attach(files::links(&end.response));
+            if let Some(notice) = notice {
+                card.body.add(PartKind::Outcome, notice);
+            }
         }
         // An end that says `running` is an end all the same.
         let status = card::status(matches!(end.state, ToolResultState::Success | ToolResultState::Running));

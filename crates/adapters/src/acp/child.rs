@@ -8,15 +8,12 @@ use std::{
 use agent_client_protocol_schema::v1::{
     MessageId, RunningStateUpdate, SessionCancelCapabilities, SessionId as WireSessionId, SessionUpdate,
     StateUpdate, SubagentSessionCapabilities, SubagentUpdate, ToolCall, ToolCallStatus, ToolCallUpdateFields,
-    UnknownStateUpdate,
 };
-use anabranch_proto::{
-    Message as Final, Metadata, Outcome, SessionId, SpawnMechanism, event::StreamComplete,
-};
+use anabranch_proto::{Message as Final, Metadata, Outcome, SpawnMechanism, event::StreamComplete};
 use serde_json::{Value, json};
 
 use super::{
-    Message, Mode,
+    Message,
     body::PartKind,
     card::{self, Card, CardState, End, wire},
     client::{Client, Out, Run, Shown},
@@ -149,127 +146,11 @@ impl Client {
         }
     }
 
-    /// The root's run is over: nothing of its turn stays open.
-    pub(super) fn close_root(&mut self, out: &mut Out<'_>) {
-        if let Some(root) = self.runs.get_mut("") {
-            root.blocks.clear();
-            let calls = std::mem::take(&mut root.calls);
-            self.end_calls(calls, out);
-        }
-        let running = self.runs.iter().filter(|(_, run)| run.shown == Shown::Card);
-        for card in running.map(|(card, _)| Arc::clone(card)).collect::<Vec<_>>() {
-            self.leave(&card, "Goes on in the background.", out);
-        }
-    }
-
-    /// No event will follow: nothing stays open, and nobody knows how it would have ended.
-    pub(super) fn finish(&mut self, out: &mut Out<'_>) {
-        let mut runs: Vec<_> = std::mem::take(&mut self.runs).into_iter().collect();
-        runs.sort_by_key(|(_, run)| std::cmp::Reverse(run.depth));
-        for (id, mut run) in runs {
-            self.end_calls(std::mem::take(&mut run.calls), out);
-            match run.shown {
-                Shown::Session if id.is_empty() => {}
-                Shown::Session => self.lose(&run, out),
-                Shown::Card | Shown::Quiet => {
-                    if let Some(card) = self.cards.get_mut(&run.card) {
-                        card.body.add(PartKind::Outcome, "no end was seen");
-                    }
-                    self.end_run(&run, End::unfinished(), out);
-                }
-            }
-        }
-    }
-
     /// Sends what is about a child to the session that it was announced on.
     pub(super) fn tell_parent(&self, child: &Child, update: SubagentUpdate, out: &mut Out<'_>) {
         if let Some(on) = self.announced.get(&child.session) {
             out(Message::update(on, SessionUpdate::SubagentUpdate(update)));
         }
-    }
-
-    /// Ends a run's card with all that it said; one of its result is opened for that.
-    fn end_run(&mut self, run: &Run, end: End, out: &mut Out<'_>) {
-        if let Some(mut card) = self.take(&run.card) {
-            if card.state == CardState::Open {
-                return out(card.ending(&run.card, end));
-            }
-            let title = format!("Result: {}", sanitize::line(&run.name));
-            let call = ToolCall::new(wire(&run.card), title)
-                .status(end.status)
-                .content(card.body.whole())
-                .raw_output(end.output);
-            out(card.opening(call, end.about));
-        }
-    }
-
-    /// Closes the card of a run that goes on without it; what it says from now on is shown with its result.
-    fn leave(&mut self, id: &Arc<str>, text: &str, out: &mut Out<'_>) {
-        let Some(run) = self.runs.get_mut(id) else {
-            return;
-        };
-        run.shown = Shown::Quiet;
-        let (card, calls) = (Arc::clone(&run.result), std::mem::take(&mut run.calls));
-        run.card = Arc::clone(&card);
-        for call in calls {
-            if let Some(card) = self.cards.get_mut(&call) {
-                card.body.add(PartKind::Outcome, text);
-            }
-            self.end(&call, End::new(ToolCallStatus::Completed, About::new("goes_on")), out);
-        }
-        if let Some(mut shown) = self.take(id) {
-            let said = std::mem::take(&mut shown.body);
-            shown.body.add(PartKind::Outcome, text);
-            out(shown.ending(id, End::new(ToolCallStatus::Completed, About::new("goes_on"))));
-            let mut result = Card::new(&shown.session, Some(Arc::clone(id)), CardState::Hidden);
-            result.body = said;
-            self.cards.insert(card, result);
-        }
-    }
-
-    /// Nobody will ever know how it ended.
-    fn lose(&self, run: &Run, out: &mut Out<'_>) {
-        if let Some(on) = self.announced.get(&SessionId::new(&*run.session.0)) {
-            let state = StateUpdate::Unknown(UnknownStateUpdate::new());
-            let update = SubagentUpdate::new(run.session.clone()).state(state);
-            out(Message::update(on, SessionUpdate::SubagentUpdate(update)));
-        }
-    }
-
-    /// How a child is shown.
-    fn how(&mut self, child: &Child, above: Option<&Arc<str>>) -> Shown {
-        if self.mode == Mode::Sessions && self.place(child) {
-            return Shown::Session;
-        }
-        // What belongs to a card that is closed cannot stay open behind it.
-        let is_below_quiet =
-            above.and_then(|above| self.runs.get(above)).is_some_and(|run| run.shown == Shown::Quiet);
-        if child.mechanism == SpawnMechanism::AsyncWorker || is_below_quiet {
-            Shown::Quiet
-        } else {
-            Shown::Card
-        }
-    }
-
-    /// Finds the session that a child is announced on. There is none where its parent is not known: the protocol forbids
-    /// to guess one, and to change it later.
-    fn place(&mut self, child: &Child) -> bool {
-        if self.announced.contains_key(&child.session) {
-            return true;
-        }
-        let root = self.root();
-        let on = if child.session.as_str() == &*root.0 {
-            None
-        } else if self.announced.contains_key(&child.parent) {
-            Some(WireSessionId::new(child.parent.as_str()))
-        } else {
-            (child.depth <= 1).then_some(root)
-        };
-        if let Some(on) = on {
-            self.announced.insert(child.session.clone(), on);
-            return true;
-        }
-        false
     }
 
     /// Links a child's session from the call that spawned it.
@@ -282,13 +163,6 @@ impl Client {
             let fields = ToolCallUpdateFields::new().content(card.body.tail());
             out(card.changing(call, fields, About::default()));
         }
-    }
-
-    /// The card of a child's parent, where it is no session and not the root.
-    fn card_above(&self, child: &Child) -> Option<Arc<str>> {
-        let above = self.sessions.get(&child.parent).filter(|_| child.parent != child.session)?;
-        let is_card = !self.announced.contains_key(&child.parent);
-        is_card.then(|| Arc::clone(&above.last))
     }
 }
 

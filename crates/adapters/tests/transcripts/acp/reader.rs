@@ -187,7 +187,10 @@ impl Seen {
         };
         for item in content {
             match item["type"].as_str().unwrap() {
-                "content" => look_at_meta(item.get("_meta")),
+                "content" => {
+                    look_at_meta(item.get("_meta"));
+                    assert!(["text", "resource_link"].contains(&item["content"]["type"].as_str().unwrap()));
+                }
                 "session" => {
                     assert_eq!(knows, Knows::Sessions);
                     self.knows(item["sessionId"].as_str().unwrap());

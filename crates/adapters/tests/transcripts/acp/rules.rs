@@ -2,8 +2,8 @@
 
 use anabranch_adapters::{Adapter as _, acp::Acp, coalesce::Coalesce, encode::JsonLines};
 use anabranch_proto::{
-    ErrorType, Event, Outcome, SpawnMechanism, Timestamp, ToolCallBlock, ToolResultState,
-    event::{RequireUserConfirm, SpawnSessionStart, ToolResultTextDelta},
+    ErrorType, Event, Metadata, Outcome, SpawnMechanism, Timestamp, ToolCallBlock, ToolResultState,
+    event::{RequireUserConfirm, SpawnSessionStart, ToolResultEnd, ToolResultTextDelta},
 };
 use anabranch_testkit::{Actor, Stage, transcript};
 use proptest::prelude::*;
@@ -422,6 +422,19 @@ fn merged_pieces_say_the_same() {
             assert_eq!(texts(&merged), texts(&whole), "{name}");
         }
     }
+}
+
+#[test]
+fn what_a_tool_wrote_is_linked() {
+    let stage = Stage::new();
+    let root = stage.root();
+    let call = root.call("write", "");
+    let files = json!([{ "name": "a.csv", "path": "/data/a.csv", "mime_type": "text/csv" }]);
+    let response = Metadata::default().with("files", files);
+    root.emit(ToolResultEnd::new(root.reply(), &call, ToolResultState::Success).response(response));
+    let link = &seen(&stage, Knows::Cards).calls["call_0"].content[0]["content"];
+    let expected = json!({ "type": "resource_link", "mimeType": "text/csv", "name": "a.csv", "uri": "file:///data/a.csv" });
+    assert_eq!(*link, expected);
 }
 
 #[test]
