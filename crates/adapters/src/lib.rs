@@ -3,7 +3,9 @@
 //! # What is here
 //! - [`Adapter`]: what turns events into frames.
 //! - [`encode`]: what turns an adapter into bytes, with the framing as a type.
+//! - [`coalesce`]: what merges pieces of text before an adapter.
 //! - [`intent`]: what the events mean to a frontend that shows cards; the adapters here are written over it.
+//! - `acp` (feature `acp`): the Agent Client Protocol, for editors.
 //! - `text` (feature `text`): lines for a terminal or a chat.
 //! - `ag_ui` (feature `ag-ui`): the events of AG-UI 1.0, with a sub-agent per child.
 //! - `agentscope` (feature `agentscope`): the events as agentscope 2 reads them.
@@ -19,15 +21,18 @@
 //!   and message, and the work is linear in the bytes.
 //! - What a name or a model's text holds cannot move a cursor, forge a line or open a card twice.
 
+#[cfg(feature = "acp")]
+pub mod acp;
 mod adapter;
 #[cfg(feature = "ag-ui")]
 pub mod ag_ui;
 #[cfg(feature = "agentscope")]
 pub mod agentscope;
+pub mod coalesce;
 pub mod encode;
 mod error;
 pub mod intent;
-#[cfg(any(feature = "ag-ui", feature = "text", feature = "tool-calls"))]
+#[cfg(any(feature = "acp", feature = "ag-ui", feature = "text", feature = "tool-calls"))]
 mod sanitize;
 #[cfg(feature = "text")]
 pub mod text;

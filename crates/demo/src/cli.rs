@@ -6,7 +6,7 @@ use std::{
     process::ExitCode,
 };
 
-use anabranch_adapters::ag_ui::Mode;
+use anabranch_adapters::{acp::Acp, ag_ui::Mode};
 use anabranch_proto::Outcome;
 use anabranch_runtime::Read;
 use clap::{CommandFactory as _, Parser, ValueEnum};
@@ -66,6 +66,10 @@ enum Format {
     Text,
     /// A JSON line per change of a tool-call card
     ToolCalls,
+    /// The Agent Client Protocol's updates, with a card per sub-agent
+    Acp,
+    /// The same with a session per sub-agent, for clients that know such
+    AcpSessions,
     /// A JSON line per event
     Native,
     /// A JSON line per event, as agentscope 2 reads them
@@ -205,6 +209,8 @@ fn run(runtime: &Runtime, options: &Options) -> Result<Ended, Failure> {
     let mut printer = match options.format {
         Format::Text => Printer::text(look),
         Format::ToolCalls => Printer::tool_calls(),
+        Format::Acp => Printer::acp(Acp::cards(run.session.id().as_str())),
+        Format::AcpSessions => Printer::acp(Acp::sessions(run.session.id().as_str())),
         Format::Native => Printer::native(),
         Format::Flat => Printer::flat(),
         Format::AgUi => Printer::ag_ui(&run.session, Mode::Attributed),
@@ -248,6 +254,8 @@ async fn show(run: &mut Run, printer: &mut Printer, format: Format) -> io::Resul
         match format {
             Format::Text => still_read(printer.line(&format!("{summary}; {place}")))?,
             Format::ToolCalls
+            | Format::Acp
+            | Format::AcpSessions
             | Format::Native
             | Format::Flat
             | Format::AgUi

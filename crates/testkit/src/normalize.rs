@@ -15,9 +15,9 @@ const LONG: usize = 16;
 ///
 /// | kind | new name | fields |
 /// |---|---|---|
-/// | session | `ses:0` | `session_id`, `child_session_id`, `parent_session_id` |
+/// | session | `ses:0` | `session_id`, `child_session_id`, `parent_session_id`, `sessionId` |
 /// | sub-agent | `sub:0` | `subagent_id` |
-/// | tool call | `call:0` | `tool_call_id`, `id` of call and result blocks |
+/// | tool call | `call:0` | `tool_call_id`, `toolCallId`, `parentToolUseId`, `id` of call and result blocks |
 /// | reply | `reply:0` | `reply_id` |
 /// | block | `block:0` | `block_id`, `id` of the other blocks |
 /// | message | `msg:0` | `message_id`, `user_message_id`, `id` of messages |
@@ -25,7 +25,8 @@ const LONG: usize = 16;
 /// | task | `task:0` | `task_id` |
 ///
 /// A text that was renamed once has that name everywhere; a reply's message, whose id is the reply's, is `reply:0`
-/// too. In `tool_call_id`, `spawn:<session>` and `<session>/<call>` are renamed by their parts. Ids of 16 bytes and
+/// too. In a tool call's id, `spawn:<session>` and `<session>/<call>` are renamed by their parts, and in `messageId`
+/// `<reply>/<block>` and `<session>/<reply>/<block>` are. Ids of 16 bytes and
 /// more are also renamed inside of other texts, once they are known.
 ///
 /// The names that it gave stay as they are when they come again.
@@ -112,6 +113,7 @@ impl Normalizer {
             };
             match (kind, key.as_str()) {
                 (Some("call"), _) => *text = self.call(text),
+                (None, "messageId") => *text = self.message(text),
                 (Some(kind), _) => *text = self.name(kind, text),
                 (None, "created_at" | "finished_at") => TIME.clone_into(text),
                 (None, _) => self.text(text),
@@ -125,12 +127,27 @@ impl Normalizer {
             return self.name("call", text);
         }
         if let Some(child) = text.strip_prefix("spawn:") {
-            return format!("spawn:{}", self.with_run(child));
+            return match child.split_once('/') {
+                Some((child, rest)) => format!("spawn:{}/{rest}", self.with_run(child)),
+                None => format!("spawn:{}", self.with_run(child)),
+            };
         }
         if let Some((child, call)) = text.split_once('/') {
             return format!("{}/{}", self.with_run(child), self.name("call", call));
         }
         self.name("call", text)
+    }
+
+    /// A message's id, made of those of a reply and a block, and of a child's session before them.
+    fn message(&mut self, text: &str) -> String {
+        match text.split('/').collect::<Vec<_>>()[..] {
+            [reply, block] => format!("{}/{}", self.name("reply", reply), self.name("block", block)),
+            [session, reply, block] => {
+                let session = self.with_run(session);
+                format!("{session}/{}/{}", self.name("reply", reply), self.name("block", block))
+            }
+            _ => self.name("msg", text),
+        }
     }
 
     /// A session's id, with `#2` or its like behind it or not.
@@ -171,9 +188,9 @@ impl Normalizer {
 
 fn kind_of_field(key: &str) -> Option<&'static str> {
     Some(match key {
-        "session_id" | "child_session_id" | "parent_session_id" => "ses",
+        "session_id" | "child_session_id" | "parent_session_id" | "sessionId" => "ses",
         "subagent_id" => "sub",
-        "tool_call_id" => "call",
+        "tool_call_id" | "toolCallId" | "parentToolUseId" => "call",
         "reply_id" => "reply",
         "block_id" => "block",
         "message_id" | "user_message_id" => "msg",
@@ -211,6 +228,21 @@ mod tests {
             ("ses_y#2/call_7", "ses:1#2/call:0"),
             ("call_7", "call:0"),
             ("ses:0/call:0", "ses:0/call:0"),
+            ("spawn:ses_x/result", "spawn:ses:0/result"),
+        ] {
+            assert_eq!(normalizer.line(&line(given)), line(expected));
+        }
+    }
+
+    #[test]
+    fn ids_inside_message_ids_are_renamed_by_their_parts() {
+        let mut normalizer = Normalizer::new();
+        let line = |id: &str| format!(r#"{{"messageId":"{id}"}}"#);
+        for (given, expected) in [
+            ("r7/b9", "reply:0/block:0"),
+            ("ses_x#2/r8/b9", "ses:0#2/reply:1/block:0"),
+            ("m1", "msg:0"),
+            ("ses:0#2/reply:1/block:0", "ses:0#2/reply:1/block:0"),
         ] {
             assert_eq!(normalizer.line(&line(given)), line(expected));
         }

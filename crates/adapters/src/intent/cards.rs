@@ -17,6 +17,10 @@ impl CardIds {
         self.unique(&format!("spawn:{session}{}", Suffix(run)))
     }
 
+    pub(super) fn of_result(&mut self, session: &SessionId, run: u32) -> Arc<str> {
+        self.unique(&format!("spawn:{session}{}/result", Suffix(run)))
+    }
+
     pub(super) fn of_call(&mut self, speaker: Speaker<'_>, call: &ToolCallId) -> Arc<str> {
         self.unique(&match speaker {
             Speaker::Root => call.to_string(),

@@ -16,6 +16,8 @@ pub struct Child {
     pub parent: SessionId,
     /// The card's id: `spawn:<child>`, from the second run on `spawn:<child>#<run>`.
     pub card: Arc<str>,
+    /// The id of a second card, for adapters that show a background child's result apart: `spawn:<child>/result`.
+    pub result: Arc<str>,
     /// The name of the agent or team.
     pub name: Arc<str>,
     /// What it is to do, for people.
@@ -26,10 +28,12 @@ pub struct Child {
     pub source_type: SourceType,
     /// How deep it lies, from 1.
     pub depth: u32,
+    /// The card of the parent's call that spawned it, where one did and was seen.
+    pub call: Option<Arc<str>>,
 }
 
 impl Child {
-    pub(super) fn learn(&mut self, update: &SessionUpdated) {
+    pub(super) fn learn(&mut self, update: &SessionUpdated, call: Option<Arc<str>>) {
         if let Some(name) = &update.source_name {
             self.name = Arc::clone(name);
         }
@@ -38,6 +42,7 @@ impl Child {
         }
         self.mechanism = update.spawn_mechanism.unwrap_or(self.mechanism);
         self.source_type = update.source_type.unwrap_or(self.source_type);
+        self.call = self.call.take().or(call);
     }
 }
 

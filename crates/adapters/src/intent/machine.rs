@@ -161,13 +161,33 @@ impl Intents {
 
     fn about_child(&mut self, event: &Event, out: &mut Out<'_>) {
         if let EventKind::SpawnSessionStart(spawn) = &event.kind {
-            self.spawn(&event.id, spawn, out);
+            let call = self.card_of_call(&event.scope, spawn.tool_call_id.as_ref());
+            self.spawn(&event.id, spawn, call, out);
         } else if let EventKind::SessionUpdated(update) = &event.kind {
-            self.update(update, out);
+            let call = self.card_of_call(&event.scope, update.tool_call_id.as_ref());
+            self.update(update, call, out);
         }
     }
 
-    fn spawn(&mut self, event: &EventId, spawn: &SpawnSessionStart, out: &mut Out<'_>) {
+    /// The card of a call, where it was seen and its session has not ended.
+    fn card_of_call(&self, scope: &Scope, call: Option<&ToolCallId>) -> Option<Arc<str>> {
+        let calls = match scope.child() {
+            None => &self.root_calls,
+            Some(scope) => {
+                let runs = self.sessions.get(&scope.child_session_id)?;
+                &runs.iter().rev().find(|run| run.child.run == scope.run)?.calls
+            }
+        };
+        Some(Arc::clone(&calls.get(call?)?.id))
+    }
+
+    fn spawn(
+        &mut self,
+        event: &EventId,
+        spawn: &SpawnSessionStart,
+        call: Option<Arc<str>>,
+        out: &mut Out<'_>,
+    ) {
         let runs = self.sessions.entry(spawn.child_session_id.clone()).or_default();
         let last = runs.last();
         let last_run = last.map_or(0, |last| last.child.run);
@@ -183,11 +203,13 @@ impl Intents {
             run,
             parent: spawn.parent_session_id.clone(),
             card: self.cards.of_child(&spawn.child_session_id, run),
+            result: self.cards.of_result(&spawn.child_session_id, run),
             name: Arc::clone(&spawn.source_name),
             description: spawn.description.as_str().into(),
             mechanism: spawn.spawn_mechanism,
             source_type: spawn.source_type,
             depth: spawn.depth,
+            call,
         };
         out(Intent::OpenChild(&child));
         runs.push(Run {
@@ -199,11 +221,11 @@ impl Intents {
         });
     }
 
-    fn update(&mut self, update: &SessionUpdated, out: &mut Out<'_>) {
+    fn update(&mut self, update: &SessionUpdated, call: Option<Arc<str>>, out: &mut Out<'_>) {
         let runs = self.sessions.get_mut(&update.child_session_id);
         let run = runs.and_then(|runs| runs.iter_mut().rev().find(|run| run.child.run == update.run));
         if let Some(run) = run {
-            run.child.learn(update);
+            run.child.learn(update, call);
             out(Intent::UpdateChild(UpdateChild { child: &run.child, update }));
         }
     }
@@ -249,16 +271,16 @@ impl Place<'_> {
         }
         let card =
             CallCard { id: self.cards.of_call(self.speaker, id), name: Arc::clone(name), state: State::Open };
-        out(Intent::OpenCall(card.call(self.speaker)));
+        out(Intent::OpenCall(card.call(self.speaker, id)));
         self.calls.insert(id.clone(), card);
     }
 
     /// The call, where its card is open.
     fn with_call(&self, id: &ToolCallId, show: impl FnOnce(Call<'_>)) {
-        if let Some(card) = self.calls.get(id)
+        if let Some((id, card)) = self.calls.get_key_value(id)
             && card.state == State::Open
         {
-            show(card.call(self.speaker));
+            show(card.call(self.speaker, id));
         }
     }
 
@@ -279,7 +301,8 @@ impl Place<'_> {
                     out(Intent::CallReady(call));
                 });
             }
-            self.with_call(&block.id, |call| out(Intent::Ask(Ask { call, asked })));
+            let input = &block.input;
+            self.with_call(&block.id, |call| out(Intent::Ask(Ask { call, asked, input })));
         }
     }
 
@@ -291,7 +314,7 @@ impl Place<'_> {
 }
 
 impl CallCard {
-    fn call<'a>(&'a self, speaker: Speaker<'a>) -> Call<'a> {
-        Call { speaker, id: &self.id, name: &self.name }
+    fn call<'a>(&'a self, speaker: Speaker<'a>, call: &'a ToolCallId) -> Call<'a> {
+        Call { speaker, id: &self.id, call, name: &self.name }
     }
 }

@@ -47,7 +47,7 @@ pub use machine::Intents;
 use std::sync::Arc;
 
 use anabranch_proto::{
-    BlockId, ReplyId,
+    BlockId, ReplyId, ToolCallId,
     event::{
         Custom, DataBlockStart, HintBlockEvent, SessionUpdated, StreamComplete, ToolResultEnd, UserMessage,
     },
@@ -181,6 +181,8 @@ pub struct Call<'a> {
     pub speaker: Speaker<'a>,
     /// The card's id, unique in the root session.
     pub id: &'a Arc<str>,
+    /// The call's own id, unique among the calls of its reply at most.
+    pub call: &'a ToolCallId,
     /// The tool's name.
     pub name: &'a Arc<str>,
 }
@@ -203,6 +205,8 @@ pub struct Ask<'a> {
     pub call: Call<'a>,
     /// Whom it waits for.
     pub asked: Asked,
+    /// The arguments that are asked about: JSON text, perhaps malformed.
+    pub input: &'a str,
 }
 
 /// Whom a call waits for.

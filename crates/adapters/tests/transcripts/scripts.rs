@@ -52,7 +52,18 @@ pub(crate) const ALL: &[(&str, Script)] = &[
     ("field_case_15", field_cases::allowed_and_failed),
     ("field_case_18", field_cases::two_ends),
     ("field_case_20", field_cases::text_before_its_spawn),
+    ("colliding_ids", colliding_ids),
+    ("background", background),
+    ("announced_again", announced_again),
+    ("two_questions", two_questions),
+    ("results_go_to_the_parent", results_go_to_the_parent),
 ];
+
+/// The script of this name.
+#[cfg(feature = "acp")]
+pub(crate) fn named(name: &str) -> Script {
+    ALL.iter().find(|script| script.0 == name).unwrap().1
+}
 
 fn two_children_in_parallel(stage: &Stage) {
     let root = stage.root();
@@ -472,6 +483,118 @@ fn from_the_future(stage: &Stage) {
         speaker.emit(DataBlockEnd::new(speaker.reply(), "data"));
     }
     child.end(Outcome::Completed);
+    root.end(Outcome::Completed);
+}
+
+/// Siblings whose producers count replies, blocks and calls alike, and two runs of one of them.
+fn colliding_ids(stage: &Stage) {
+    let root = stage.root();
+    root.say("Mine.");
+    let one = root.spawn("n1");
+    let two = root.spawn("n1");
+    two.end(Outcome::Completed);
+    let again = root.spawning("n1").again(&two).now();
+    for (child, text) in [(&one, "One."), (&again, "Two.")] {
+        child.emit(TextBlockStart::new("r", "b"));
+        child.emit(TextBlockDelta::new("r", "b", text));
+        child.emit(TextBlockEnd::new("r", "b"));
+        child.emit(ToolCallStart::new("r", "c", "read"));
+    }
+    for child in [&one, &again] {
+        child.result(&"c".into(), "read", ToolResultState::Success, "ok");
+        child.end(Outcome::Completed);
+    }
+    root.end(Outcome::Completed);
+}
+
+/// A background child with a child of its own outlives the turn that spawned it.
+fn background(stage: &Stage) {
+    let root = stage.root();
+    root.begin("Go");
+    let call = root.call("spawn_subagent", r#"{"background":true}"#);
+    let child = root
+        .spawning("worker")
+        .mechanism(SpawnMechanism::AsyncWorker)
+        .call(&call)
+        .with("task_id", "task_1")
+        .with("prompt", "Count to three")
+        .now();
+    root.result(&call, "spawn_subagent", ToolResultState::Success, "Started task_1.");
+    child.begin("Count to three");
+    child.say("One.");
+    root.say("It works behind.");
+    root.end(Outcome::Completed);
+    child.use_tool("count", "{}", "two");
+    let helper = child.spawn("helper");
+    helper.say("I help.");
+    helper.end_saying(Outcome::Completed, "I help.");
+    let call = child.call("count", "{}");
+    child.result(&call, "count", ToolResultState::Interrupted, "");
+    child.end_with_error(Outcome::Failed, ErrorType::INTERNAL, "cannot count further");
+}
+
+/// A child that has ended is announced again by the same call, and then for its next run.
+fn announced_again(stage: &Stage) {
+    let root = stage.root();
+    let call = root.call("spawn_subagent", "{}");
+    let child = root.spawning("n1").call(&call).now();
+    let spawn = stage.events().last().cloned();
+    child.say("First.");
+    child.end_saying(Outcome::Completed, "First.");
+    if let Some(spawn) = spawn {
+        root.emit(spawn.kind.clone());
+    }
+    root.result(&call, "spawn_subagent", ToolResultState::Success, "First.");
+    let call = root.call("spawn_subagent", "{}");
+    let next = root.spawning("n1").call(&call).again(&child).now();
+    next.say("Second.");
+    next.end_with_error(Outcome::Interrupted, ErrorType::UNKNOWN, "stopped");
+    root.result(&call, "spawn_subagent", ToolResultState::Interrupted, "");
+    root.end(Outcome::Completed);
+}
+
+/// Two children ask at once. One's spawn comes again meanwhile; one is allowed and fails, one is not answered.
+fn two_questions(stage: &Stage) {
+    let root = stage.root();
+    let one = root.spawn("n1");
+    let spawn = stage.events().last().cloned();
+    let two = root.spawn("n2");
+    let blocks = [&one, &two].map(|child| {
+        let call = child.call("delete", r#"{"path":"a"}"#);
+        ToolCallBlock::new(call, "delete", r#"{"path":"a"}"#)
+    });
+    for (child, block) in [&one, &two].into_iter().zip(&blocks) {
+        child.emit(RequireUserConfirm::new(child.reply(), vec![block.clone()]));
+        stage.repeat_last();
+    }
+    if let Some(spawn) = spawn {
+        root.emit(spawn.kind.clone());
+    }
+    let [first, second] = blocks;
+    let answer = vec![ConfirmResult::new(true, first.clone())];
+    one.emit(UserConfirmResult::new(one.reply(), answer));
+    one.result(&first.id, "delete", ToolResultState::Error, "it is gone already");
+    two.result(&second.id, "delete", ToolResultState::Denied, "nobody answered");
+    one.end(Outcome::Completed);
+    two.end(Outcome::Completed);
+    root.end(Outcome::Completed);
+}
+
+/// A grandchild's results are its parent's, in each of its runs.
+fn results_go_to_the_parent(stage: &Stage) {
+    let root = stage.root();
+    let call = root.call("spawn_subagent", "{}");
+    let parent = root.spawning("a").call(&call).now();
+    let inner = parent.call("spawn_subagent", "{}");
+    let child = parent.spawning("b").call(&inner).now();
+    child.end_saying(Outcome::Completed, "Half.");
+    parent.result(&inner, "spawn_subagent", ToolResultState::Success, "Half.");
+    let inner = parent.call("resume_subagent", "{}");
+    let child = parent.spawning("b").call(&inner).again(&child).now();
+    child.end_saying(Outcome::Completed, "Whole.");
+    parent.result(&inner, "resume_subagent", ToolResultState::Success, "Whole.");
+    parent.end_saying(Outcome::Completed, "Done.");
+    root.result(&call, "spawn_subagent", ToolResultState::Success, "Done.");
     root.end(Outcome::Completed);
 }
 

@@ -4,6 +4,7 @@ use std::io::{self, Write as _};
 
 use anabranch_adapters::{
     Encode,
+    acp::Acp,
     ag_ui::{AgUi, Mode, RunIds},
     agentscope::AgentScope,
     encode::{JsonLines, NativeLines, Plain, Sse},
@@ -35,6 +36,11 @@ impl Printer {
     /// A JSON line per change of a tool-call card.
     pub(crate) fn tool_calls() -> Self {
         Self::new(JsonLines::new(ToolCalls::new()), Look::Plain)
+    }
+
+    /// The Agent Client Protocol's updates, a line each.
+    pub(crate) fn acp(acp: Acp) -> Self {
+        Self::new(JsonLines::new(acp), Look::Plain)
     }
 
     /// A JSON line per event.

@@ -47,6 +47,17 @@ fn the_cards_of_a_default_run() {
 }
 
 #[test]
+fn the_updates_of_a_default_run() {
+    for (name, format) in [("acp", "acp"), ("acp_sessions", "acp-sessions")] {
+        let lines = transcript(&format!("cli-{format}"), &["--as", format]);
+        // How often a card that runs is written again is a matter of time.
+        let is_progress = |line: &&str| line.contains("tool_call_update") && !line.contains(r#""status""#);
+        let lines = lines.lines().filter(|line| !is_progress(line)).map(|line| format!("{line}\n"));
+        insta::assert_snapshot!(name, lines.collect::<String>());
+    }
+}
+
+#[test]
 fn the_transcripts_of_the_options() {
     for (name, args) in [
         ("fan", &["--fan", "n1=2"][..]),
