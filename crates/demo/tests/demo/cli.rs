@@ -396,15 +396,20 @@ fn the_exit_code_after_a_ctrl_c_is_what_the_stream_says() {
 #[cfg(unix)]
 #[test]
 fn a_second_ctrl_c_ends_the_process_although_nobody_reads() {
-    let (mut child, stdout, _) = blocked("cli-stop-twice");
-    let mut count = 0;
-    // Two that come too close to each other are one to the system.
-    while child.try_wait().unwrap().is_none() {
-        assert!(count < 10_000, "the process is still there");
-        interrupt(&child);
-        count += 1;
-    }
-    assert_eq!(child.wait().unwrap().code(), Some(130));
-    assert!(count >= 2, "the first stops the run in order");
-    drop(stdout);
+    // Where all that is left fits into the pipe the first ends the run and with it the process; so it is tried until it
+    // does not.
+    let is_blocked = |attempt: usize| {
+        let (mut child, stdout, _) = blocked(&format!("cli-stop-twice-{attempt}"));
+        let mut count = 0;
+        // Two that come too close to each other are one to the system.
+        while child.try_wait().unwrap().is_none() {
+            assert!(count < 10_000, "the process is still there");
+            interrupt(&child);
+            count += 1;
+        }
+        assert_eq!(child.wait().unwrap().code(), Some(130));
+        drop(stdout);
+        count >= 2
+    };
+    assert!((0..20).any(is_blocked), "the first stops the run in order");
 }
