@@ -30,6 +30,9 @@ pub struct Summary {
 /// The sizes of trees that are told apart: up to so many children.
 const SIZES: [u64; 6] = [0, 1, 4, 16, 32, 1_000];
 
+/// How wide the values of the table are.
+const WIDTH: usize = 92;
+
 impl Summary {
     /// Adds a seed.
     pub fn add(&mut self, plan: &Plan, record: &Record) {
@@ -136,13 +139,21 @@ impl Summary {
             ("children by depth".to_owned(), listed(self.depths.iter())),
             (
                 "trees by children".to_owned(),
-                listed(self.sizes.iter().map(|(size, count)| (format!("≤{size}"), count))),
+                listed(self.sizes.iter().map(|(size, count)| (size_name(*size), count))),
             ),
-            ("faults".to_owned(), listed(self.faults.iter())),
             ("cancels".to_owned(), listed(self.cancels.iter())),
         ];
+        // By what goes wrong, then how.
+        let mut faults: BTreeMap<&str, Vec<(&str, u64)>> = BTreeMap::new();
+        for (name, count) in &self.faults {
+            let (who, how) = name.split_once(' ').unwrap_or((name, ""));
+            faults.entry(who).or_default().push((how, *count));
+        }
+        for (who, how) in faults {
+            rows.push((format!("faults: {who}"), listed(how.into_iter())));
+        }
         rows.push(("time".to_owned(), format!("{:.1} s", took.as_secs_f64())));
-        let lines: Vec<_> = rows.iter().map(|(name, value)| format!("{name:<18} {value}")).collect();
+        let lines: Vec<_> = rows.iter().map(|(name, value)| wrapped(name, value)).collect();
         lines.join("\n")
     }
 
@@ -151,6 +162,32 @@ impl Summary {
     pub fn ended(&self, outcome: Outcome) -> u64 {
         self.outcomes.get(outcome.as_str()).copied().unwrap_or(0)
     }
+}
+
+/// How a size of trees is called: the smallest and the largest number of children.
+fn size_name(size: u64) -> String {
+    let smallest = SIZES.into_iter().rfind(|smaller| *smaller < size).map_or(0, |smaller| smaller + 1);
+    if smallest == size { size.to_string() } else { format!("{smallest}–{size}") }
+}
+
+/// A row whose value goes on below itself where it is long.
+fn wrapped(name: &str, value: &str) -> String {
+    let mut text = format!("{name:<18}");
+    let mut width = 0;
+    for part in value.split_inclusive(", ") {
+        if width > 0 && width + part.len() > WIDTH {
+            text.truncate(text.trim_end().len());
+            text.push('\n');
+            text.push_str(&" ".repeat(18));
+            width = 0;
+        }
+        if width == 0 {
+            text.push(' ');
+        }
+        text.push_str(part);
+        width += part.len();
+    }
+    text
 }
 
 fn listed(counts: impl Iterator<Item = (impl fmt::Display, impl fmt::Display)>) -> String {
