@@ -99,6 +99,11 @@ impl<A> JsonLines<A> {
     pub fn new(adapter: A) -> Self {
         Self { adapter }
     }
+
+    /// The adapter, for what its protocol is told between events.
+    pub fn adapter_mut(&mut self) -> &mut A {
+        &mut self.adapter
+    }
 }
 
 impl<A: Adapter> JsonLines<A> {
@@ -130,6 +135,11 @@ impl<A> Sse<A> {
     /// The frames of `adapter`, a server-sent event each.
     pub fn new(adapter: A) -> Self {
         Self { adapter }
+    }
+
+    /// The adapter, for what its protocol is told between events.
+    pub fn adapter_mut(&mut self) -> &mut A {
+        &mut self.adapter
     }
 }
 

@@ -5,6 +5,7 @@
 //! - [`encode`]: what turns an adapter into bytes, with the framing as a type.
 //! - [`intent`]: what the events mean to a frontend that shows cards; the adapters here are written over it.
 //! - `text` (feature `text`): lines for a terminal or a chat.
+//! - `ag_ui` (feature `ag-ui`): the events of AG-UI 1.0, with a sub-agent per child.
 //! - `agentscope` (feature `agentscope`): the events as agentscope 2 reads them.
 //! - `tool_calls` (feature `tool-calls`): a card per child and per call, as RFC-0014 gives them.
 //!
@@ -19,12 +20,14 @@
 //! - What a name or a model's text holds cannot move a cursor, forge a line or open a card twice.
 
 mod adapter;
+#[cfg(feature = "ag-ui")]
+pub mod ag_ui;
 #[cfg(feature = "agentscope")]
 pub mod agentscope;
 pub mod encode;
 mod error;
 pub mod intent;
-#[cfg(any(feature = "text", feature = "tool-calls"))]
+#[cfg(any(feature = "ag-ui", feature = "text", feature = "tool-calls"))]
 mod sanitize;
 #[cfg(feature = "text")]
 pub mod text;

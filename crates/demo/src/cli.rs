@@ -6,6 +6,7 @@ use std::{
     process::ExitCode,
 };
 
+use anabranch_adapters::ag_ui::Mode;
 use anabranch_proto::Outcome;
 use anabranch_runtime::Read;
 use clap::{CommandFactory as _, Parser, ValueEnum};
@@ -69,6 +70,12 @@ enum Format {
     Native,
     /// A JSON line per event, as agentscope 2 reads them
     Flat,
+    /// Server-sent events of AG-UI 1.0, with a sub-agent per child
+    AgUi,
+    /// The same for AG-UI's clients before 0.0.59: children are named, and not announced
+    AgUiAttribution,
+    /// The same with all that children do among what the master does
+    AgUiInline,
 }
 
 /// Reads `n1=2`.
@@ -200,6 +207,9 @@ fn run(runtime: &Runtime, options: &Options) -> Result<Ended, Failure> {
         Format::ToolCalls => Printer::tool_calls(),
         Format::Native => Printer::native(),
         Format::Flat => Printer::flat(),
+        Format::AgUi => Printer::ag_ui(&run.session, Mode::Attributed),
+        Format::AgUiAttribution => Printer::ag_ui(&run.session, Mode::AttributionOnly),
+        Format::AgUiInline => Printer::ag_ui(&run.session, Mode::Inline),
     };
     runtime.block_on(async {
         let shown = show(&mut run, &mut printer, options.format).await;
@@ -237,7 +247,12 @@ async fn show(run: &mut Run, printer: &mut Printer, format: Format) -> io::Resul
     if is_read && still_read(printer.finish())? {
         match format {
             Format::Text => still_read(printer.line(&format!("{summary}; {place}")))?,
-            Format::ToolCalls | Format::Native | Format::Flat => {
+            Format::ToolCalls
+            | Format::Native
+            | Format::Flat
+            | Format::AgUi
+            | Format::AgUiAttribution
+            | Format::AgUiInline => {
                 complain(&place);
                 true
             }

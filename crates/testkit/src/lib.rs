@@ -7,6 +7,8 @@
 //! - The same calls give the same bytes: ids are counted and the clock stands still.
 //! - It panics instead of returning errors, with what was expected in the message. It is for tests alone.
 
+pub mod ag_ui;
+
 mod broken;
 mod normalize;
 mod script;

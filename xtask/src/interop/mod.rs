@@ -9,17 +9,35 @@ use clap::ValueEnum;
 use crate::error::Error;
 use crate::process;
 
+mod node;
 mod programs;
 mod python;
 
 use programs::Programs;
-use python::{Obstacle, Python};
+use python::Python;
+
+/// Why a judge cannot be asked.
+#[derive(Debug)]
+enum Obstacle {
+    /// Something has to be installed first: what, and how.
+    Missing(String),
+    /// Something went wrong that no installation would change.
+    Failed(Error),
+}
+
+impl From<Error> for Obstacle {
+    fn from(error: Error) -> Self {
+        Self::Failed(error)
+    }
+}
 
 /// Whom to ask.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Peer {
     /// agentscope 2.0.11, from its Python package
     Agentscope,
+    /// AG-UI's own client, from its npm package: 1.0.0, and 0.0.58 which knows no sub-agents
+    AgUi,
 }
 
 impl Peer {
@@ -27,6 +45,7 @@ impl Peer {
     fn folder(self) -> &'static str {
         match self {
             Self::Agentscope => "agentscope",
+            Self::AgUi => "ag-ui",
         }
     }
 }
@@ -44,10 +63,17 @@ pub(crate) fn run(peer: Peer) -> Result<ExitCode, Error> {
 }
 
 fn judge(peer: Peer) -> Result<ExitStatus, Obstacle> {
+    match peer {
+        Peer::Agentscope => agentscope(peer.folder()),
+        Peer::AgUi => ag_ui(peer.folder()),
+    }
+}
+
+fn agentscope(folder: &str) -> Result<ExitStatus, Obstacle> {
     let python = Python::find()?;
     let programs = Programs::build()?;
-    let judge = programs.workspace_root.join("interop").join(peer.folder());
-    let place = programs.target_folder.join("interop").join(peer.folder());
+    let judge = programs.workspace_root.join("interop").join(folder);
+    let place = programs.target_folder.join("interop").join(folder);
     let python = python.environment(&place.join("venv"), &judge.join("requirements.txt"))?;
     let results = place.join("results");
     empty(&results)?;
@@ -57,6 +83,22 @@ fn judge(peer: Peer) -> Result<ExitStatus, Obstacle> {
     // Nothing is left in the repository, and what the demo writes is left in one place.
     command.env("PYTHONDONTWRITEBYTECODE", "1").env("PYTHONUTF8", "1");
     command.env("TMPDIR", &results).env("TMP", &results);
+    Ok(process::status(&mut command)?)
+}
+
+fn ag_ui(folder: &str) -> Result<ExitStatus, Obstacle> {
+    let version = node::find()?;
+    let programs = Programs::build()?;
+    let judge = programs.workspace_root.join("interop").join(folder);
+    let place = programs.target_folder.join("interop").join(folder);
+    node::install(&judge, &place, &version)?;
+    let results = place.join("results");
+    empty(&results)?;
+    let mut command = Command::new("node");
+    command.arg(place.join("judge.mjs"));
+    command.arg("--demo").arg(&programs.demo).arg("--out").arg(&results);
+    let snapshots = programs.workspace_root.join("crates/adapters/tests/transcripts/snapshots");
+    command.arg("--snapshots").arg(snapshots);
     Ok(process::status(&mut command)?)
 }
 

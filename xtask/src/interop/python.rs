@@ -8,23 +8,10 @@ use std::{env, fs};
 use crate::error::Error;
 use crate::process;
 
+use super::Obstacle;
+
 /// The oldest Python that agentscope runs on.
 const OLDEST: (u32, u32) = (3, 11);
-
-/// Why there is no Python to run the judge with.
-#[derive(Debug)]
-pub(super) enum Obstacle {
-    /// Something has to be installed first: what, and how.
-    Missing(String),
-    /// Something went wrong that no installation would change.
-    Failed(Error),
-}
-
-impl From<Error> for Obstacle {
-    fn from(error: Error) -> Self {
-        Self::Failed(error)
-    }
-}
 
 /// A Python that is new enough.
 #[derive(Debug)]

@@ -1,5 +1,7 @@
 //! What the adapters write for each script, and what holds for all of them.
 
+mod ag_ui;
+mod field_cases;
 mod reader;
 mod scripts;
 

@@ -1,15 +1,18 @@
 //! The scripts: what happens, by name.
 
 use anabranch_proto::{
-    ErrorInfo, ErrorType, Event, EventId, EventKind, Metadata, Outcome, Scope, SpawnMechanism, TextOrBlocks,
-    ToolCallBlock, ToolResultBlock, ToolResultState,
+    ErrorInfo, ErrorType, Event, EventId, EventKind, Fields, Metadata, Outcome, Scope, SpawnMechanism,
+    TextOrBlocks, ToolCallBlock, ToolResultBlock, ToolResultState,
     event::{
-        ConfirmResult, Custom, DataBlockStart, ExternalExecutionResult, HintBlockEvent,
-        RequireExternalExecution, RequireUserConfirm, StreamComplete, TextBlockDelta, TextBlockEnd,
-        TextBlockStart, ToolCallStart, UserConfirmResult,
+        ConfirmResult, Custom, DataBlockDelta, DataBlockEnd, DataBlockStart, DataPart,
+        ExternalExecutionResult, HintBlockEvent, ModelCallEnd, ModelCallStart, RequireExternalExecution,
+        RequireUserConfirm, StreamComplete, TextBlockDelta, TextBlockEnd, TextBlockStart, ThinkingBlockStart,
+        ToolCallDelta, ToolCallEnd, ToolCallStart, Unknown, UserConfirmResult,
     },
 };
 use anabranch_testkit::{Actor, Stage};
+
+use crate::field_cases;
 
 /// What happens.
 pub(crate) type Script = fn(&Stage);
@@ -33,6 +36,22 @@ pub(crate) const ALL: &[(&str, Script)] = &[
     ("tool_states", tool_states),
     ("what_is_hidden", what_is_hidden),
     ("root_fails", root_fails),
+    ("colliding_siblings", colliding_siblings),
+    ("background_beyond_the_turn", background_beyond_the_turn),
+    ("questions_in_turn", questions_in_turn),
+    ("stopped_while_it_asks", stopped_while_it_asks),
+    ("models_at_work", models_at_work),
+    ("cut_in_the_midst_of_a_call", cut_in_the_midst_of_a_call),
+    ("from_the_future", from_the_future),
+    ("field_case_1", field_cases::hints_before_the_end),
+    ("field_case_2", field_cases::progress_before_the_end),
+    ("field_case_5", field_cases::late_duplicate_and_new_run),
+    ("field_case_6", field_cases::redelivered_while_it_asks),
+    ("field_case_8", field_cases::grandchild_goes_on),
+    ("field_case_14", field_cases::two_ask),
+    ("field_case_15", field_cases::allowed_and_failed),
+    ("field_case_18", field_cases::two_ends),
+    ("field_case_20", field_cases::text_before_its_spawn),
 ];
 
 fn two_children_in_parallel(stage: &Stage) {
@@ -309,6 +328,150 @@ fn root_fails(stage: &Stage) {
     root.end_with_error(Outcome::Failed, ErrorType::RATE_LIMIT, "too many requests");
     root.begin("Again");
     root.say("Here I am.");
+    root.end(Outcome::Completed);
+}
+
+fn colliding_siblings(stage: &Stage) {
+    let root = stage.root();
+    root.begin("Go");
+    let (one, two) = (root.call("spawn_subagent", "{}"), root.call("spawn_subagent", "{}"));
+    let (a, b) = (root.spawning("n1").call(&one).now(), root.spawning("n1").call(&two).now());
+    a.begin("Left");
+    b.begin("Right");
+    // Each calls its first call `call_0` and its first block `block_0`, as the root does.
+    let (left, right) = (a.open_text(), b.open_text());
+    a.delta(&left, "left");
+    b.delta(&right, "right");
+    a.close_text(&left);
+    b.close_text(&right);
+    let (c, d) = (a.call("read", r#"{"path":"a"}"#), b.call("read", r#"{"path":"b"}"#));
+    b.result(&d, "read", ToolResultState::Success, "b's");
+    a.result(&c, "read", ToolResultState::Success, "a's");
+    a.end_saying(Outcome::Completed, "left");
+    root.result(&one, "spawn_subagent", ToolResultState::Success, "left");
+    b.end_saying(Outcome::Completed, "right");
+    root.result(&two, "spawn_subagent", ToolResultState::Success, "right");
+    root.end(Outcome::Completed);
+}
+
+fn background_beyond_the_turn(stage: &Stage) {
+    let root = stage.root();
+    root.begin("Start it");
+    let call = root.call("spawn_subagent", r#"{"background":true}"#);
+    let worker = root
+        .spawning("worker")
+        .call(&call)
+        .mechanism(SpawnMechanism::AsyncWorker)
+        .with("task_id", "t1")
+        .now();
+    worker.begin("Work");
+    let block = worker.open_text();
+    worker.delta(&block, "I beg");
+    root.result(&call, "spawn_subagent", ToolResultState::Success, "task t1");
+    root.say("It works.");
+    root.end(Outcome::Completed);
+    // Between the turns.
+    worker.delta(&block, "in, ");
+    let helper = worker.spawn("helper");
+    helper.begin("Help");
+    helper.say("Here.");
+    root.begin("And now?");
+    worker.delta(&block, "and go on.");
+    worker.close_text(&block);
+    helper.end_saying(Outcome::Completed, "Here.");
+    root.say("Still at it.");
+    root.end(Outcome::Completed);
+    worker.end_saying(Outcome::Completed, "Done.");
+    root.begin("And now?");
+    root.say("It is done.");
+    root.end(Outcome::Completed);
+}
+
+fn questions_in_turn(stage: &Stage) {
+    let root = stage.root();
+    root.begin("Clean up");
+    let one = root.call("spawn_subagent", "{}");
+    let child = root.spawning("n1").call(&one).now();
+    let sibling = root.spawn("n2");
+    child.begin("Delete a");
+    sibling.begin("Watch");
+    let watching = sibling.open_text();
+    sibling.delta(&watching, "I wat");
+    let call = child.call("delete", r#"{"path":"a"}"#);
+    let block = ToolCallBlock::new(&call, "delete", r#"{"path":"a"}"#);
+    child.emit(RequireUserConfirm::new(child.reply(), vec![block.clone()]));
+    sibling.delta(&watching, "ch.");
+    sibling.close_text(&watching);
+    child.emit(UserConfirmResult::new(child.reply(), vec![ConfirmResult::new(true, block)]));
+    child.result(&call, "delete", ToolResultState::Success, "gone");
+    sibling.end(Outcome::Completed);
+    child.end_saying(Outcome::Completed, "It is gone.");
+    root.result(&one, "spawn_subagent", ToolResultState::Success, "It is gone.");
+    root.end(Outcome::Completed);
+}
+
+fn stopped_while_it_asks(stage: &Stage) {
+    let root = stage.root();
+    root.begin("Deploy");
+    let call = root.call("deploy", "{}");
+    let block = ToolCallBlock::new(&call, "deploy", "{}");
+    root.emit(RequireUserConfirm::new(root.reply(), vec![block]));
+    root.result(&call, "deploy", ToolResultState::Interrupted, "");
+    root.end(Outcome::Interrupted);
+    root.begin("Never mind");
+    root.say("Very well.");
+    root.end(Outcome::Completed);
+}
+
+fn models_at_work(stage: &Stage) {
+    let root = stage.root();
+    let child = root.spawn("n1");
+    for speaker in [&root, &child] {
+        speaker.emit(ModelCallStart::new(speaker.reply(), "small"));
+    }
+    child.emit(ModelCallEnd::new(child.reply(), 100u64, 20u64).cache_input_tokens(60u64));
+    root.emit(ModelCallEnd::new(root.reply(), 7u64, 3u64));
+    child.emit(ModelCallStart::new(child.reply(), "large"));
+    child.emit(ModelCallEnd::new(child.reply(), 1u64, 1u64));
+    child.emit(ModelCallStart::new(child.reply(), "large"));
+    child.end(Outcome::Interrupted);
+    root.end(Outcome::Interrupted);
+}
+
+fn cut_in_the_midst_of_a_call(stage: &Stage) {
+    let root = stage.root();
+    let worker = root.spawning("worker").mechanism(SpawnMechanism::AsyncWorker).now();
+    worker.think("How?");
+    worker.emit(ThinkingBlockStart::new(worker.reply(), "thought"));
+    worker.emit(ToolCallStart::new(worker.reply(), "long", "write"));
+    worker.emit(ToolCallDelta::new(worker.reply(), "long", r#"{"path""#));
+    root.end(Outcome::TimedOut);
+    worker.emit(ToolCallDelta::new(worker.reply(), "long", r#":"a"}"#));
+    worker.emit(ToolCallEnd::new(worker.reply(), "long"));
+    root.begin("Again");
+    worker.result(&"long".into(), "write", ToolResultState::Success, "written");
+    worker.end_with_error(Outcome::Failed, ErrorType::INTERNAL, "no space left");
+    root.end(Outcome::ExceedMaxIters);
+}
+
+fn from_the_future(stage: &Stage) {
+    let root = stage.root();
+    let child = root.spawn("n1");
+    for speaker in [&root, &child] {
+        let mut fields = Fields::default();
+        fields.insert("colour", serde_json::json!("blue"));
+        fields.insert("nothing", serde_json::Value::Null);
+        speaker.emit(EventKind::Unknown(Box::new(Unknown::new("FROM_THE_FUTURE", fields))));
+        let part = DataPart::Base64("AAEC".to_owned());
+        speaker.emit(EventKind::DataBlockDelta(Box::new(DataBlockDelta::new(
+            speaker.reply(),
+            "data",
+            "image/png",
+            part,
+        ))));
+        speaker.emit(DataBlockEnd::new(speaker.reply(), "data"));
+    }
+    child.end(Outcome::Completed);
     root.end(Outcome::Completed);
 }
 

@@ -4,12 +4,14 @@ use std::io::{self, Write as _};
 
 use anabranch_adapters::{
     Encode,
+    ag_ui::{AgUi, Mode, RunIds},
     agentscope::AgentScope,
-    encode::{JsonLines, NativeLines, Plain},
+    encode::{JsonLines, NativeLines, Plain, Sse},
     text::Text,
     tool_calls::ToolCalls,
 };
 use anabranch_proto::{Admitted, Scope, SessionId};
+use anabranch_runtime::Session;
 
 use super::{Look, live::Live, status::status};
 use crate::summary::Summary;
@@ -43,6 +45,12 @@ impl Printer {
     /// A JSON line per event, as agentscope reads them.
     pub(crate) fn flat() -> Self {
         Self::new(JsonLines::new(AgentScope), Look::Plain)
+    }
+
+    /// Server-sent events of AG-UI. The session is the thread, and its one turn the run.
+    pub(crate) fn ag_ui(session: &Session, mode: Mode) -> Self {
+        let ids = RunIds::new(session.id().as_str(), "run");
+        Self::new(Sse::new(AgUi::new(session.id(), ids).mode(mode)), Look::Plain)
     }
 
     fn new(encode: impl Encode + 'static, look: Look) -> Self {

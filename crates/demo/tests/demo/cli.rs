@@ -10,6 +10,7 @@ use std::{
 
 use crate::common::{folder, normalized};
 use anabranch_proto::{EventKind, Outcome, Scope, flat, native};
+use anabranch_testkit::ag_ui::{Dialect, Reader};
 
 fn demo(temporary: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_anabranch-demo"));
@@ -95,9 +96,44 @@ fn flat_writes_one_event_per_line_that_is_read_back_with_its_child() {
     assert!(text(&output.stderr).starts_with("anabranch-demo: results in "), "{}", text(&output.stderr));
 }
 
+/// What a stream of server-sent events carries, a line each.
+fn data(stream: &str) -> String {
+    let data =
+        stream.split("\n\n").filter_map(|event| event.lines().find_map(|line| line.strip_prefix("data: ")));
+    data.flat_map(|line| [line, "\n"]).collect()
+}
+
+#[test]
+fn ag_ui_writes_a_stream_that_breaks_no_rule_of_the_protocol_in_each_mode() {
+    let mut said = Vec::new();
+    for (format, dialect) in [
+        ("ag-ui", Dialect::Attributed),
+        ("ag-ui-attribution", Dialect::AttributionOnly),
+        ("ag-ui-inline", Dialect::Inline),
+    ] {
+        for options in [&["--nested", "--fan", "n1=2"][..], &["--fail", "n2"]] {
+            let output = run(&format!("cli-{format}"), &[&["--as", format], options].concat());
+            let stream = text(&output.stdout);
+            assert!(stream.ends_with("\n\n"), "each event is ended");
+            let reader = Reader::new(dialect).stream(&data(stream)).unwrap_or_else(|fault| panic!("{fault}"));
+            let is_failing = options == ["--fail", "n2"];
+            let failed = reader.ends().values().filter(|end| *end != "success").count();
+            assert_eq!(failed, usize::from(is_failing && format == "ag-ui"), "{:?}", reader.ends());
+            if !is_failing {
+                let mut texts: Vec<_> = reader.texts().values().cloned().collect();
+                texts.sort();
+                said.push(texts);
+            }
+            assert!(text(&output.stderr).contains("results in "), "{}", text(&output.stderr));
+        }
+    }
+    assert!(said[0].len() > 3);
+    assert!(said.windows(2).all(|modes| modes[0] == modes[1]), "each mode tells all that was said");
+}
+
 #[test]
 fn the_results_lie_in_the_folder_that_is_printed() {
-    for format in ["text", "native", "flat", "tool-calls"] {
+    for format in ["text", "native", "flat", "tool-calls", "ag-ui"] {
         let output = run(&format!("cli-folder-{format}"), &["--as", format]);
         let printed = if format == "text" { &output.stdout } else { &output.stderr };
         let (_, place) = text(printed).trim_end().rsplit_once("results in ").unwrap();
@@ -113,7 +149,7 @@ fn the_results_lie_in_the_folder_that_is_printed() {
 #[test]
 fn a_failed_node_is_exit_code_1() {
     for node in ["n1", "n2", "n3"] {
-        for format in ["text", "native", "flat", "tool-calls"] {
+        for format in ["text", "native", "flat", "tool-calls", "ag-ui"] {
             let output = run("cli-fail", &["--fail", node, "--as", format]);
             assert_eq!(output.status.code(), Some(1), "--fail {node} --as {format}");
         }
