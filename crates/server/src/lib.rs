@@ -1,0 +1,1 @@
+//! Agents and their sub-agents over HTTP, as runs of AG-UI.

@@ -1,0 +1,3 @@
+//! The binary `anabranch`.
+
+fn main() {}
