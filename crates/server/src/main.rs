@@ -1,3 +1,7 @@
-//! The binary `anabranch`.
+//! The binary `anabranch`. Everything is in the library.
 
-fn main() {}
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    anabranch_server::main()
+}
