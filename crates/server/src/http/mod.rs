@@ -10,13 +10,14 @@ use std::sync::Arc;
 
 use axum::{
     Json, Router,
-    body::{Body, to_bytes},
+    body::Body,
     extract::{Request, State},
     http::{HeaderMap, header},
     middleware::{self, Next},
     response::Response,
     routing::{get, post},
 };
+use futures::StreamExt as _;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
@@ -66,14 +67,22 @@ async fn ag_ui(State(shared): State<Shared>, headers: HeaderMap, body: Body) -> 
     if announced.is_some_and(|length: usize| length > bound) {
         return Err(Refusal::TooLarge { bound });
     }
-    let body = tokio::time::timeout(body_time, to_bytes(body, bound)).await;
-    let body = body.map_err(|_| Refusal::TooSlow { bound: body_time })?;
-    let body = body.map_err(|error| {
-        let error = std::error::Error::source(&error);
-        let is_too_large = error.is_some_and(|error| error.to_string().contains("length limit"));
-        if is_too_large { Refusal::TooLarge { bound } } else { Refusal::Broken }
-    })?;
+    let body = tokio::time::timeout(body_time, read(body, bound)).await;
+    let body = body.map_err(|_| Refusal::TooSlow { bound: body_time })??;
     shared.runs.serve(&body).await
+}
+
+async fn read(body: Body, bound: usize) -> Result<Vec<u8>, Refusal> {
+    let mut pieces = body.into_data_stream();
+    let mut whole = Vec::new();
+    while let Some(piece) = pieces.next().await {
+        let piece = piece.map_err(|_| Refusal::Broken)?;
+        if whole.len() + piece.len() > bound {
+            return Err(Refusal::TooLarge { bound });
+        }
+        whole.extend_from_slice(&piece);
+    }
+    Ok(whole)
 }
 
 /// Whether the body is JSON. A form is not: a page of somebody else's could send one without asking.
