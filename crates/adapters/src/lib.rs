@@ -13,10 +13,10 @@
 //!
 //! # Invariants
 //! - Adapters are pure: the same calls give the same frames.
-//! - Every kind of event has its answer in [`intent::Intents`], by a match that names each of them. Nothing is
-//!   dropped in a catch-all.
-//! - Frames borrow from the event. What is kept is bounded by what is open, but for a short record per child and
-//!   call, and the work is linear in the bytes.
+//! - Every kind of event has its answer in [`intent::Intents`], and in `ag_ui` which is not written over it, by a match
+//!   that names each of them. Nothing is dropped in a catch-all.
+//! - Frames borrow from the event. What is kept is bounded by what is open, but for a short record per child, call
+//!   and message, and the work is linear in the bytes.
 //! - What a name or a model's text holds cannot move a cursor, forge a line or open a card twice.
 
 mod adapter;

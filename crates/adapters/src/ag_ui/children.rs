@@ -150,6 +150,14 @@ impl Children {
 }
 
 impl Child {
+    /// The run is over: nothing is left of it but who it was.
+    pub(super) fn end(&mut self) {
+        self.state = State::Ended;
+        self.owner.forget();
+        self.description = String::new();
+        self.metadata = Metadata::default();
+    }
+
     /// Takes what was learnt.
     pub(super) fn learn(&mut self, update: &SessionUpdated) {
         if let Some(name) = &update.source_name {

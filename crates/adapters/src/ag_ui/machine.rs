@@ -205,9 +205,8 @@ impl AgUi {
         if child.state != State::Open {
             return;
         }
-        child.state = State::Ended;
         child.owner.close(to);
-        child.owner.forget();
+        child.end();
         if to.mode.announces() {
             end_of_child(&child.id, complete, to);
         }

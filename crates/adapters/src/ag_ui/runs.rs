@@ -250,12 +250,12 @@ impl AgUi {
         let mut to = Writer { mode: self.mode, at: self.at, metadata: no_metadata(), out };
         for at in self.at_work() {
             let Some(child) = self.children.get_mut(at) else { continue };
-            child.state = State::Ended;
             child.owner.close(&mut to);
             if to.mode.announces() {
                 let body = Body::SubagentError { message: MESSAGE, code: CODE };
                 to.with(&child.metadata).put(Some(&child.id), body);
             }
+            child.end();
         }
         self.root.close(&mut to);
         to.put(None, Body::RunError { message: MESSAGE, code: CODE, usage: &self.usage.0 });
