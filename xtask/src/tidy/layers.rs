@@ -59,6 +59,7 @@ pub(super) const TABLE: &[Row] = &[
         package: "anabranch-server",
         may_use: &[
             "anabranch-proto",
+            "anabranch-pipeline",
             "anabranch-session",
             "anabranch-adapters",
             "anabranch-runtime",

@@ -111,3 +111,75 @@ impl Talk {
         let _ = futures::FutureExt::now_or_never(self.session.close());
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use anabranch_pipeline::FunctionTool;
+    use anabranch_runtime::{Agent, Permissions, ScriptedModel, Turn};
+
+    use super::*;
+
+    #[derive(serde::Deserialize, schemars::JsonSchema)]
+    struct Nothing {}
+
+    fn asking() -> Talk {
+        let model = ScriptedModel::from_fn("scripted", |request| match request.turn {
+            0 => Turn::new().call("write", serde_json::json!({})),
+            _ => Turn::new().text("done"),
+        });
+        let write =
+            FunctionTool::new("write", "Writes.", |_: Nothing, _| async { Ok::<_, String>("written") });
+        let agent =
+            Agent::builder("agent", model).tool(write).permissions(Permissions::new().ask("write")).build();
+        Talk::new(agent.session(), Mode::Attributed)
+    }
+
+    /// Reads up to the end of a run.
+    async fn shown(talk: &mut Talk, ids: RunIds) -> (String, Terminal) {
+        let (mut reader, mut out) = (talk.session.subscribe(talk.cursor), Vec::new());
+        talk.begin(ids, &mut out);
+        loop {
+            if let Some(terminal) = talk.take_terminal() {
+                return (String::from_utf8(out).unwrap(), terminal);
+            }
+            let Some(Read::Event(admitted)) = reader.next().await else { panic!("it goes on") };
+            talk.tell(&admitted, &mut out);
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_run_that_asked_before_it_was_left_leaves_nothing_for_the_next() {
+        let mut talk = asking();
+        let stop = CancellationToken::new();
+        drop(talk.session.prompt_until("Write.", &stop).await.unwrap());
+        let mut unseen = Vec::new();
+        talk.begin(RunIds::new("thread", "left"), &mut unseen);
+        // It asks, and nobody has read the question when the client leaves.
+        let mut reader = talk.session.subscribe(0);
+        while talk.session.questions().is_empty() {
+            reader.next().await.unwrap();
+        }
+        stop.cancel();
+        talk.state = State::Left;
+        talk.settle().await;
+        assert!(matches!(talk.state, State::Idle), "{:?}", talk.state);
+
+        drop(talk.session.prompt("Write.").await.unwrap());
+        let (frames, terminal) = shown(&mut talk, RunIds::new("thread", "next")).await;
+        let Terminal::Asked(interrupts) = terminal else { panic!("it asks: {frames}") };
+        assert_eq!(interrupts.len(), 1);
+        assert_eq!(frames.matches("RUN_STARTED").count(), 1);
+        assert!(!frames.contains("left") && frames.contains(r#""runId":"next""#), "{frames}");
+    }
+
+    #[tokio::test]
+    async fn a_session_that_ends_breaks_its_talk_off() {
+        let mut talk = asking();
+        let mut out = Vec::new();
+        talk.begin(RunIds::new("thread", "run"), &mut out);
+        talk.session.close().await;
+        talk.state = State::Left;
+        talk.settle().await;
+        assert!(matches!(talk.state, State::Dead));
+    }
+}
