@@ -1,0 +1,185 @@
+//! A thread between two requests.
+
+use anabranch_adapters::{
+    Encode as _,
+    ag_ui::{AgUi, Mode, RunIds},
+    encode::Sse,
+};
+use anabranch_proto::{Admitted, Stamp as _};
+use anabranch_runtime::{Read, Session, SystemStamp};
+use futures::StreamExt as _;
+use tokio_util::sync::CancellationToken;
+
+use super::terminal::{Terminal, UntilTerminal};
+
+/// A session as its client knows it.
+#[derive(Debug)]
+pub(super) struct Talk {
+    pub(super) session: Session,
+    encoder: Sse<UntilTerminal>,
+    /// The number of the last event that the encoder was told.
+    pub(super) cursor: u64,
+    pub(super) state: State,
+}
+
+/// How far the last run is.
+#[derive(Debug)]
+pub(super) enum State {
+    /// None is under way.
+    Idle,
+    /// A response has it.
+    Running,
+    /// It waits for the answers to these interrupts.
+    Asking { stop: CancellationToken, interrupts: Vec<String> },
+    /// Its client left before its end. It was stopped, and its end was not read yet.
+    Left,
+    /// There will be no other: events were lost, or the session has ended.
+    Dead,
+}
+
+impl Talk {
+    /// A talk that has not begun.
+    pub(super) fn new(session: Session, mode: Mode) -> Self {
+        // These ids are replaced before the first run.
+        let adapter = AgUi::new(session.id(), RunIds::new("", "")).mode(mode);
+        Self { session, encoder: Sse::new(UntilTerminal::new(adapter)), cursor: 0, state: State::Idle }
+    }
+
+    /// Begins a run of the protocol.
+    pub(super) fn begin(&mut self, ids: RunIds, out: &mut Vec<u8>) {
+        self.state = State::Running;
+        self.encoder.adapter_mut().next_run(ids);
+        if let Err(error) = self.encoder.tick(SystemStamp::new().now(), out) {
+            tracing::error!(%error, "a run could not begin");
+            self.state = State::Dead;
+        }
+    }
+
+    /// Tells the encoder what happened; whoever read it has nothing else to do with it.
+    pub(super) fn tell(&mut self, admitted: &Admitted, out: &mut Vec<u8>) {
+        self.cursor = admitted.seq;
+        if let Err(error) = self.encoder.event(None, &admitted.event, out) {
+            tracing::error!(%error, "an event could not be encoded");
+            self.break_off(out);
+        }
+    }
+
+    /// What follows is lost: the client is told that this is no end.
+    pub(super) fn break_off(&mut self, out: &mut Vec<u8>) {
+        self.state = State::Dead;
+        if let Err(error) = self.encoder.finish(out) {
+            tracing::error!(%error, "the end of a run could not be encoded");
+        }
+        self.end_session();
+    }
+
+    /// How the run has ended, if it has. Said once.
+    pub(super) fn take_terminal(&mut self) -> Option<Terminal> {
+        self.encoder.adapter_mut().take_terminal()
+    }
+
+    /// Reads the run that its client left to its end.
+    ///
+    /// # Cancel safety
+    /// What was read stays read.
+    pub(super) async fn settle(&mut self) {
+        if !matches!(self.state, State::Left) {
+            return;
+        }
+        let mut reader = self.session.subscribe(self.cursor);
+        while matches!(self.state, State::Left) {
+            let mut unseen = Vec::new();
+            match reader.next().await {
+                Some(Read::Event(admitted)) => self.tell(&admitted, &mut unseen),
+                Some(Read::Gap { .. }) | None => self.break_off(&mut unseen),
+            }
+            match self.take_terminal() {
+                Some(Terminal::Over) if matches!(self.state, State::Left) => self.state = State::Idle,
+                // It was asked before it was stopped, and its end is not read while nothing may be sent.
+                Some(Terminal::Asked(_)) => {
+                    self.begin(RunIds::new("", ""), &mut unseen);
+                    self.state = State::Left;
+                }
+                Some(Terminal::Over) | None => {}
+            }
+        }
+    }
+
+    /// Ends the session, without waiting for its end.
+    pub(super) fn end_session(&self) {
+        // Closing begins with the first poll, and goes on without another.
+        let _ = futures::FutureExt::now_or_never(self.session.close());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use anabranch_pipeline::FunctionTool;
+    use anabranch_runtime::{Agent, Permissions, ScriptedModel, Turn};
+
+    use super::*;
+
+    #[derive(serde::Deserialize, schemars::JsonSchema)]
+    struct Nothing {}
+
+    fn asking() -> Talk {
+        let model = ScriptedModel::from_fn("scripted", |request| match request.turn {
+            0 => Turn::new().call("write", serde_json::json!({})),
+            _ => Turn::new().text("done"),
+        });
+        let write =
+            FunctionTool::new("write", "Writes.", |_: Nothing, _| async { Ok::<_, String>("written") });
+        let agent =
+            Agent::builder("agent", model).tool(write).permissions(Permissions::new().ask("write")).build();
+        Talk::new(agent.session(), Mode::Attributed)
+    }
+
+    /// Reads up to the end of a run.
+    async fn shown(talk: &mut Talk, ids: RunIds) -> (String, Terminal) {
+        let (mut reader, mut out) = (talk.session.subscribe(talk.cursor), Vec::new());
+        talk.begin(ids, &mut out);
+        loop {
+            if let Some(terminal) = talk.take_terminal() {
+                return (String::from_utf8(out).unwrap(), terminal);
+            }
+            let Some(Read::Event(admitted)) = reader.next().await else { panic!("it goes on") };
+            talk.tell(&admitted, &mut out);
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_run_that_asked_before_it_was_left_leaves_nothing_for_the_next() {
+        let mut talk = asking();
+        let stop = CancellationToken::new();
+        drop(talk.session.prompt_until("Write.", &stop).await.unwrap());
+        let mut unseen = Vec::new();
+        talk.begin(RunIds::new("thread", "left"), &mut unseen);
+        // It asks, and nobody has read the question when the client leaves.
+        let mut reader = talk.session.subscribe(0);
+        while talk.session.questions().is_empty() {
+            reader.next().await.unwrap();
+        }
+        stop.cancel();
+        talk.state = State::Left;
+        talk.settle().await;
+        assert!(matches!(talk.state, State::Idle), "{:?}", talk.state);
+
+        drop(talk.session.prompt("Write.").await.unwrap());
+        let (frames, terminal) = shown(&mut talk, RunIds::new("thread", "next")).await;
+        let Terminal::Asked(interrupts) = terminal else { panic!("it asks: {frames}") };
+        assert_eq!(interrupts.len(), 1);
+        assert_eq!(frames.matches("RUN_STARTED").count(), 1);
+        assert!(!frames.contains("left") && frames.contains(r#""runId":"next""#), "{frames}");
+    }
+
+    #[tokio::test]
+    async fn a_session_that_ends_breaks_its_talk_off() {
+        let mut talk = asking();
+        let mut out = Vec::new();
+        talk.begin(RunIds::new("thread", "run"), &mut out);
+        talk.session.close().await;
+        talk.state = State::Left;
+        talk.settle().await;
+        assert!(matches!(talk.state, State::Dead));
+    }
+}

@@ -1,0 +1,97 @@
+//! The threads that are kept.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use anabranch_runtime::Session;
+use futures::future::join_all;
+use tokio::sync::{Mutex as Exclusive, OwnedMutexGuard};
+
+use super::talk::{State, Talk};
+use crate::http::Refusal;
+
+/// A thread that one request has for itself until it drops this.
+pub(super) type Lease = OwnedMutexGuard<Talk>;
+
+/// The threads that are kept, by their ids.
+#[derive(Debug)]
+pub(super) struct Threads {
+    most: usize,
+    known: Mutex<Known>,
+}
+
+#[derive(Debug, Default)]
+struct Known {
+    threads: HashMap<String, Thread>,
+    /// How many requests there were.
+    requests: u64,
+}
+
+#[derive(Debug)]
+struct Thread {
+    /// Locked while a request has it.
+    talk: Arc<Exclusive<Talk>>,
+    /// The talk's, for who does not have that.
+    session: Session,
+    /// The last request for it.
+    used: u64,
+}
+
+impl Threads {
+    pub(super) fn new(most: usize) -> Self {
+        Self { most: most.max(1), known: Mutex::default() }
+    }
+
+    /// Takes the thread of this id, which `begin` begins where there is none.
+    pub(super) fn take(&self, id: &str, begin: impl FnOnce() -> Talk) -> Result<Lease, Refusal> {
+        let mut known = self.lock();
+        known.requests += 1;
+        let now = known.requests;
+        if let Some(thread) = known.threads.get_mut(id) {
+            let lease = Arc::clone(&thread.talk).try_lock_owned().map_err(|_| Refusal::Busy)?;
+            if !matches!(lease.state, State::Dead) {
+                thread.used = now;
+                return Ok(lease);
+            }
+        }
+        known.threads.remove(id);
+        if known.threads.len() >= self.most && !known.forget_idlest() {
+            return Err(Refusal::Full { bound: self.most });
+        }
+        let talk = begin();
+        let session = talk.session.clone();
+        let talk = Arc::new(Exclusive::new(talk));
+        let lease = Arc::clone(&talk).try_lock_owned().map_err(|_| Refusal::Busy)?;
+        known.threads.insert(id.to_owned(), Thread { talk, session, used: now });
+        tracing::debug!(thread = id, session = %lease.session.id(), "a thread begins");
+        Ok(lease)
+    }
+
+    /// Ends all sessions.
+    pub(super) async fn close(&self) {
+        let threads: Vec<_> = self.lock().threads.drain().map(|(_, thread)| thread.session).collect();
+        join_all(threads.iter().map(Session::close)).await;
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Known {
+    /// Forgets the thread that nobody has asked for, for longest; nothing where all are served.
+    fn forget_idlest(&mut self) -> bool {
+        let idle = self.threads.iter().filter(|(_, thread)| thread.talk.try_lock().is_ok());
+        let Some(id) = idle.min_by_key(|(_, thread)| thread.used).map(|(id, _)| id.clone()) else {
+            return false;
+        };
+        if let Some(thread) = self.threads.remove(&id) {
+            tracing::info!(thread = id, "a thread is forgotten for a new one");
+            // Closing begins with the first poll, and goes on without another.
+            let _ = futures::FutureExt::now_or_never(thread.session.close());
+        }
+        true
+    }
+}

@@ -1,0 +1,109 @@
+//! `anabranch serve`.
+
+use std::{
+    env, error, fs, io,
+    net::SocketAddr,
+    path::{Path, PathBuf},
+    sync::atomic::{AtomicU64, Ordering},
+    time::Duration,
+};
+
+use anabranch_adapters::ag_ui::Mode;
+use anabranch_demo::{Pace, Plan};
+use anabranch_proto::Stamp as _;
+use anabranch_runtime::SystemStamp;
+use clap::{Args, ValueEnum};
+use tokio::net::TcpListener;
+use tracing::Level;
+
+use super::signals;
+use crate::{Limits, ServeError, Server, Token};
+
+/// How to serve.
+#[derive(Debug, Args)]
+pub(super) struct Options {
+    /// Where to listen. An address that is not loopback's needs a token
+    #[arg(long, value_name = "IP:PORT", default_value = "127.0.0.1:8080")]
+    addr: SocketAddr,
+    /// A file with the token that clients have to show
+    #[arg(long, value_name = "FILE")]
+    token_file: Option<PathBuf>,
+    /// What clients are told of children
+    #[arg(long, value_enum, default_value_t = Children::Attributed)]
+    children: Children,
+    /// The most bytes of a request's body
+    #[arg(long, value_name = "BYTES", default_value_t = Limits::default().body)]
+    max_body: usize,
+    /// The most threads that are kept
+    #[arg(long, value_name = "NUMBER", default_value_t = Limits::default().threads)]
+    max_threads: usize,
+    /// For how long runs may go on when the server is stopped
+    #[arg(long, value_name = "SECONDS", default_value_t = 10)]
+    drain: u64,
+    /// Where results are written, each thread's in a folder of its own; by default a temporary folder, which is taken
+    /// away at the end
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// What is logged, on stderr
+    #[arg(long, value_name = "LEVEL", default_value_t = Level::INFO)]
+    log: Level,
+}
+
+/// What clients are told of children.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Children {
+    /// They are announced, and all that is theirs bears their names
+    Attributed,
+    /// All that is theirs bears their names; for clients before 0.0.59
+    AttributionOnly,
+    /// Nothing; for clients with no place for children
+    Inline,
+}
+
+pub(super) async fn run(options: Options) -> Result<(), Box<dyn error::Error>> {
+    tracing_subscriber::fmt().with_max_level(options.log).with_writer(io::stderr).with_ansi(false).init();
+    let token = options.token_file.as_deref().map(Token::from_file).transpose()?;
+    // Before anything is opened, where nothing has to be opened to know.
+    if token.is_none() && !options.addr.ip().is_loopback() {
+        return Err(ServeError::Exposed { address: options.addr }.into());
+    }
+    let stop = signals::stop()?;
+    let listener = TcpListener::bind(options.addr).await.map_err(ServeError::Io)?;
+    let temporary = || env::temp_dir().join(format!("anabranch-serve-{}", SystemStamp::new().event_id()));
+    let folder = options.out.clone().unwrap_or_else(temporary);
+    let server = server(&options, folder.clone());
+    let server = if let Some(token) = token { server.token(token) } else { server };
+    let ended = server.serve(listener, stop).await;
+    if options.out.is_none() {
+        take_away(&folder);
+    }
+    Ok(ended?)
+}
+
+fn server(options: &Options, folder: PathBuf) -> Server {
+    let threads = AtomicU64::new(0);
+    let agent = move |_: &_| {
+        let thread = threads.fetch_add(1, Ordering::Relaxed);
+        // A folder that cannot be made fails the tool that writes into it, which says so.
+        Plan::new().pace(Pace::watchable()).out(folder.join(format!("thread-{thread}"))).agent()
+    };
+    let limits = Limits::default()
+        .body(options.max_body)
+        .threads(options.max_threads)
+        .drain(Duration::from_secs(options.drain));
+    let mode = match options.children {
+        Children::Attributed => Mode::Attributed,
+        Children::AttributionOnly => Mode::AttributionOnly,
+        Children::Inline => Mode::Inline,
+    };
+    Server::new(agent).mode(mode).limits(limits)
+}
+
+/// Takes the temporary folder away, where a result was written at all.
+fn take_away(folder: &Path) {
+    if let Err(error) = fs::remove_dir_all(folder)
+        && error.kind() != io::ErrorKind::NotFound
+    {
+        tracing::warn!(%error, folder = %folder.display(), "the temporary folder stays");
+    }
+}

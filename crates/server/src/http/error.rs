@@ -1,0 +1,128 @@
+//! What a request is refused with.
+
+use std::{borrow::Cow, time::Duration};
+
+use axum::{
+    Json,
+    http::{HeaderValue, StatusCode, header},
+    response::{IntoResponse, Response},
+};
+use serde::Serialize;
+
+/// A refusal: what was wrong, and what to do.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Refusal {
+    /// No such path.
+    #[error(
+        "there is nothing here; POST /ag-ui begins a run and GET /health says whether the server is well"
+    )]
+    NoSuchPath,
+    /// Another method than the path has.
+    #[error(
+        "the method does not fit; POST /ag-ui begins a run and GET /health says whether the server is well"
+    )]
+    NoSuchMethod,
+    /// No token, or another.
+    #[error("show the server's token as `Authorization: Bearer <token>`")]
+    Unauthorized,
+    /// A name that is not loopback's, as a page of somebody else's has after it pointed its name here.
+    #[error(
+        "without a token the server answers to `localhost`, `127.0.0.1` and `[::1]` alone; use one of these as host"
+    )]
+    ForeignHost,
+    /// Another type of body.
+    #[error("send the input as `Content-Type: application/json`")]
+    NotJson,
+    /// A body beyond the bound.
+    #[error("the body is larger than {bound} bytes; send less, or start the server with a larger --max-body")]
+    TooLarge { bound: usize },
+    /// A body that came too slowly, or in part.
+    #[error("the body did not arrive within {} s; send the request again", bound.as_secs_f64())]
+    TooSlow { bound: Duration },
+    /// A body that broke off.
+    #[error("the body did not arrive as a whole; send the request again")]
+    Broken,
+    /// A body that is no input of a run.
+    #[error("the body is no RunAgentInput: {0}")]
+    Malformed(String),
+    /// An input with nothing to do.
+    #[error("{0}")]
+    Unusable(Cow<'static, str>),
+    /// The thread is being served.
+    #[error("a run of this thread is under way; wait for its end, or close its response to stop it")]
+    Busy,
+    /// The run before has not ended yet.
+    #[error("the run before, which was stopped, has not ended yet; send the request again")]
+    Settling,
+    /// The thread waits for answers.
+    #[error("the thread waits for answers; give each of these interrupts an entry in `resume`: {}", interrupts.join(", "))]
+    Unanswered { interrupts: Vec<String> },
+    /// An answer to nothing.
+    #[error(
+        "`{interrupt}` is no interrupt that this thread waits for; it may have been answered before, or its thread forgotten"
+    )]
+    NotAsked { interrupt: String },
+    /// As many threads as there may be.
+    #[error("all {bound} threads have runs under way; send the request again later")]
+    Full { bound: usize },
+    /// The server is being stopped.
+    #[error("the server is being stopped; send the request to another")]
+    Stopping,
+    /// The session ended.
+    #[error("the thread's session ended; send the request again to begin anew")]
+    Ended,
+}
+
+/// A refusal's spelling.
+#[derive(Serialize)]
+struct Body<'a> {
+    error: Detail<'a>,
+}
+
+#[derive(Serialize)]
+struct Detail<'a> {
+    code: &'a str,
+    message: &'a str,
+}
+
+impl Refusal {
+    fn status(&self) -> (StatusCode, &'static str) {
+        match self {
+            Self::NoSuchPath => (StatusCode::NOT_FOUND, "no_such_path"),
+            Self::NoSuchMethod => (StatusCode::METHOD_NOT_ALLOWED, "no_such_method"),
+            Self::Unauthorized => (StatusCode::UNAUTHORIZED, "unauthorized"),
+            Self::ForeignHost => (StatusCode::FORBIDDEN, "foreign_host"),
+            Self::NotJson => (StatusCode::UNSUPPORTED_MEDIA_TYPE, "not_json"),
+            Self::TooLarge { .. } => (StatusCode::PAYLOAD_TOO_LARGE, "too_large"),
+            Self::TooSlow { .. } => (StatusCode::REQUEST_TIMEOUT, "too_slow"),
+            Self::Broken => (StatusCode::BAD_REQUEST, "broken"),
+            Self::Malformed(_) => (StatusCode::BAD_REQUEST, "malformed"),
+            Self::Unusable(_) => (StatusCode::UNPROCESSABLE_ENTITY, "unusable"),
+            Self::Busy => (StatusCode::CONFLICT, "busy"),
+            Self::Settling => (StatusCode::CONFLICT, "settling"),
+            Self::Unanswered { .. } => (StatusCode::CONFLICT, "unanswered"),
+            Self::NotAsked { .. } => (StatusCode::CONFLICT, "not_asked"),
+            Self::Full { .. } => (StatusCode::SERVICE_UNAVAILABLE, "full"),
+            Self::Stopping => (StatusCode::SERVICE_UNAVAILABLE, "stopping"),
+            Self::Ended => (StatusCode::SERVICE_UNAVAILABLE, "ended"),
+        }
+    }
+}
+
+impl IntoResponse for Refusal {
+    fn into_response(self) -> Response {
+        let (status, code) = self.status();
+        let message = self.to_string();
+        tracing::info!(status = status.as_u16(), code, "refused");
+        let body = Body { error: Detail { code, message: &message } };
+        let mut response = (status, Json(body)).into_response();
+        let headers = response.headers_mut();
+        if status == StatusCode::UNAUTHORIZED {
+            headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+        }
+        if status == StatusCode::SERVICE_UNAVAILABLE {
+            headers.insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+        }
+        response
+    }
+}

@@ -1,0 +1,78 @@
+//! Who may send requests.
+
+use axum::http::{HeaderMap, header};
+
+use super::Refusal;
+use crate::Token;
+
+/// Who may send requests: who shows the token or, where there is none, who knows the server by a name of loopback's.
+#[derive(Debug)]
+pub(crate) struct Guard {
+    token: Option<Token>,
+}
+
+impl Guard {
+    pub(crate) fn new(token: Option<Token>) -> Self {
+        Self { token }
+    }
+
+    pub(crate) fn admit(&self, headers: &HeaderMap) -> Result<(), Refusal> {
+        if let Some(token) = &self.token {
+            let shown = headers.get(header::AUTHORIZATION).map_or(&b""[..], |shown| shown.as_bytes());
+            return bearer(shown).filter(|shown| token.is(shown)).map(drop).ok_or(Refusal::Unauthorized);
+        }
+        let host = headers.get(header::HOST).map(|host| host.to_str().unwrap_or_default());
+        // A browser always says where it thinks it is; a page whose name was pointed here gives that away.
+        if host.is_none_or(is_loopback) { Ok(()) } else { Err(Refusal::ForeignHost) }
+    }
+}
+
+/// What is shown in a header's value, whose scheme has no case.
+fn bearer(value: &[u8]) -> Option<&[u8]> {
+    let (scheme, rest) = value.split_at_checked(7)?;
+    scheme.eq_ignore_ascii_case(b"bearer ").then(|| rest.trim_ascii())
+}
+
+fn is_loopback(host: &str) -> bool {
+    let name = match host.rsplit_once(':') {
+        Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,
+        Some(_) | None => host,
+    };
+    let address = name.trim_start_matches('[').trim_end_matches(']');
+    name.eq_ignore_ascii_case("localhost")
+        || address.parse().is_ok_and(|address: std::net::IpAddr| address.is_loopback())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_loopback_are_known_with_and_without_a_port() {
+        for host in
+            ["localhost", "LOCALHOST:80", "127.0.0.1", "127.0.0.1:8080", "127.1.2.3:1", "[::1]", "[::1]:8080"]
+        {
+            assert!(is_loopback(host), "{host}");
+        }
+        for host in [
+            "",
+            "example.org",
+            "example.org:80",
+            "127.0.0.1.example.org",
+            "localhost.example.org:1",
+            "10.0.0.1",
+            "[::2]:1",
+        ] {
+            assert!(!is_loopback(host), "{host}");
+        }
+    }
+
+    #[test]
+    fn the_scheme_has_no_case_and_the_token_does() {
+        assert_eq!(bearer(b"Bearer abc"), Some(&b"abc"[..]));
+        assert_eq!(bearer(b"bEARER  abc "), Some(&b"abc"[..]));
+        for value in [&b""[..], b"Bearer", b"Basic abc", b"abc", b"Bearerabc"] {
+            assert_eq!(bearer(value), None, "{value:?}");
+        }
+    }
+}

@@ -1,0 +1,30 @@
+//! Agents and their sub-agents over HTTP, as runs of AG-UI.
+#![doc = include_str!("../README.md")]
+//! It is **not** a home for agents: a [`Server`] is given a function that makes one per thread; the binary `anabranch`
+//! gives it the demo's. It keeps threads in memory alone and offers no cursor to resume a response with.
+//!
+//! # Invariants
+//! - A thread is one session, and one request at a time is served from it.
+//! - A response that is dropped before its run's end stops that run. A run that waits for an answer outlives its response.
+//! - Whatever a client sends, the answer is a status with an error in JSON, or a run of the protocol; never the end of the
+//!   server.
+//! - Everything that a client can make grow has a bound in [`Limits`].
+//! - Without a token it is heard on loopback alone.
+
+// A panic in a library is a lost stream.
+#![warn(clippy::expect_used, clippy::indexing_slicing, clippy::panic, clippy::unwrap_used)]
+
+mod ag_ui;
+mod cli;
+mod error;
+mod http;
+mod limits;
+mod server;
+mod token;
+
+pub use ag_ui::{InputMessage, RunAgentInput};
+pub use cli::main;
+pub use error::ServeError;
+pub use limits::Limits;
+pub use server::Server;
+pub use token::{Token, TokenError};

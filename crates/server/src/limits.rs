@@ -1,0 +1,84 @@
+//! How much clients may ask for.
+
+use std::time::Duration;
+
+/// How much clients may ask for, and for how long.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Limits {
+    /// How many bytes the body of a request may have. 1 MiB by default.
+    pub body: usize,
+    /// How long a body may take to arrive. 10 seconds by default.
+    pub body_time: Duration,
+    /// How many threads are kept. 64 by default; one more takes the place of the one that was idle for longest.
+    pub threads: usize,
+    /// How many bytes of events a thread keeps. 16 MiB by default.
+    pub log: usize,
+    /// How long a request waits for the run before it to end that its client left. 10 seconds by default.
+    pub settle: Duration,
+    /// How long responses may go on when the server is stopped; then their runs are stopped too. 10 seconds by default.
+    pub drain: Duration,
+    /// How long those stopped runs may take to end. 5 seconds by default.
+    pub stop: Duration,
+    /// After what silence a comment is sent, by which a client that vanished is noticed. 15 seconds by default.
+    pub keep_alive: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            body: 1024 * 1024,
+            body_time: Duration::from_secs(10),
+            threads: 64,
+            log: 16 * 1024 * 1024,
+            settle: Duration::from_secs(10),
+            drain: Duration::from_secs(10),
+            stop: Duration::from_secs(5),
+            keep_alive: Duration::from_secs(15),
+        }
+    }
+}
+
+impl Limits {
+    /// How many bytes the body of a request may have.
+    #[must_use]
+    pub fn body(mut self, bytes: usize) -> Self {
+        self.body = bytes;
+        self
+    }
+
+    /// How long a body may take to arrive.
+    #[must_use]
+    pub fn body_time(mut self, time: Duration) -> Self {
+        self.body_time = time;
+        self
+    }
+
+    /// How many threads are kept; at least one.
+    #[must_use]
+    pub fn threads(mut self, threads: usize) -> Self {
+        self.threads = threads.max(1);
+        self
+    }
+
+    /// How many bytes of events a thread keeps.
+    #[must_use]
+    pub fn log(mut self, bytes: usize) -> Self {
+        self.log = bytes;
+        self
+    }
+
+    /// How long responses may go on when the server is stopped.
+    #[must_use]
+    pub fn drain(mut self, time: Duration) -> Self {
+        self.drain = time;
+        self
+    }
+
+    /// After what silence a comment is sent.
+    #[must_use]
+    pub fn keep_alive(mut self, time: Duration) -> Self {
+        self.keep_alive = time;
+        self
+    }
+}

@@ -1,0 +1,121 @@
+//! The server.
+
+use std::{fmt, future::Future, pin::pin, sync::Arc};
+
+use anabranch_adapters::ag_ui::Mode;
+use anabranch_runtime::Agent;
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    Limits, RunAgentInput, ServeError, Token,
+    ag_ui::{MakeAgent, Runs},
+    http::{Guard, Shared, router},
+};
+
+/// Agents over HTTP: `POST /ag-ui` begins or resumes a run, `GET /health` says whether the server is well.
+///
+/// ```no_run
+/// use anabranch_runtime::{Agent, ScriptedModel, Turn};
+/// use anabranch_server::Server;
+/// use tokio::net::TcpListener;
+///
+/// # async fn run() -> Result<(), Box<dyn std::error::Error>> {
+/// let server = Server::new(|_| {
+///     Agent::builder("greeter", ScriptedModel::from_fn("scripted", |_| Turn::new().text("Hello."))).build()
+/// });
+/// let listener = TcpListener::bind("127.0.0.1:8080").await?;
+/// server.serve(listener, async { tokio::signal::ctrl_c().await.unwrap_or(()) }).await?;
+/// # Ok(())
+/// # }
+/// ```
+#[must_use]
+pub struct Server {
+    make: Box<MakeAgent>,
+    mode: Mode,
+    limits: Limits,
+    token: Option<Token>,
+}
+
+impl Server {
+    /// A server whose threads have the agents that `make` makes, each from its thread's first input. It is to be quick:
+    /// other requests wait meanwhile.
+    pub fn new(make: impl Fn(&RunAgentInput) -> Agent + Send + Sync + 'static) -> Self {
+        Self { make: Box::new(make), mode: Mode::default(), limits: Limits::default(), token: None }
+    }
+
+    /// What clients are told of children. By default everything.
+    pub fn mode(mut self, mode: Mode) -> Self {
+        self.mode = mode;
+        self
+    }
+
+    /// How much clients may ask for.
+    pub fn limits(mut self, limits: Limits) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    /// What clients have to show. By default nothing, and then only this machine's programs are served.
+    pub fn token(mut self, token: Token) -> Self {
+        self.token = Some(token);
+        self
+    }
+
+    /// Serves until `stop` is ready; then takes no more runs, waits for those under way, stops them when
+    /// [their time](Limits::drain) is over, and ends all sessions.
+    ///
+    /// # Errors
+    /// When the listener can be reached from outside and there is no token, and when the socket fails.
+    ///
+    /// # Cancel safety
+    /// Dropping the future takes no more requests; responses under way go on until their clients leave.
+    pub async fn serve(
+        self,
+        listener: TcpListener,
+        stop: impl Future<Output = ()>,
+    ) -> Result<(), ServeError> {
+        let Self { make, mode, limits, token } = self;
+        let address = listener.local_addr()?;
+        if !address.ip().is_loopback() && token.is_none() {
+            return Err(ServeError::Exposed { address });
+        }
+        let runs = Arc::new(Runs::new(make, mode, limits));
+        let stopping = CancellationToken::new();
+        let guard = Arc::new(Guard::new(token));
+        let shared = Shared { runs: Arc::clone(&runs), guard, limits, stopping: stopping.clone() };
+        let serving =
+            axum::serve(listener, router(shared)).with_graceful_shutdown(stopping.clone().cancelled_owned());
+        let mut serving = pin!(serving.into_future());
+        tracing::info!(%address, "listening");
+        tokio::select! {
+            ended = &mut serving => {
+                ended?;
+            }
+            () = stop => {
+                tracing::info!("stopping: runs under way may end");
+                stopping.cancel();
+                if tokio::time::timeout(limits.drain, &mut serving).await.is_err() {
+                    tracing::warn!("runs under way are stopped");
+                    runs.stop();
+                    if tokio::time::timeout(limits.stop, &mut serving).await.is_err() {
+                        tracing::warn!("some clients do not read the end of their runs and are left");
+                    }
+                }
+            }
+        }
+        runs.close(limits.stop).await;
+        tracing::info!("stopped");
+        Ok(())
+    }
+}
+
+impl fmt::Debug for Server {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Server")
+            .field("mode", &self.mode)
+            .field("limits", &self.limits)
+            .field("token", &self.token)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,75 @@
+//! Questions that end a run, and answers that come with the next.
+
+use serde_json::{Value, json};
+
+use crate::{
+    agents::Seen,
+    client::{Running, prompt, reader},
+};
+
+fn resume(entries: &[(&Value, &str, Value)]) -> Value {
+    let entries = entries
+        .iter()
+        .map(|(id, status, payload)| json!({ "interruptId": id, "status": status, "payload": payload }));
+    json!({
+        "threadId": "thread", "runId": "answer", "messages": [{ "role": "user", "content": "write" }],
+        "resume": entries.collect::<Vec<_>>(),
+    })
+}
+
+#[tokio::test]
+async fn an_answer_in_the_next_request_goes_on_with_the_call() {
+    for (status, payload, written, result) in [
+        ("resolved", json!({ "approved": true }), 1, "It was written."),
+        ("resolved", json!({ "approved": false }), 0, "It was the user did not allow `write_file`."),
+        ("cancelled", Value::Null, 0, "It was the user did not allow `write_file`."),
+    ] {
+        let (seen, _gone) = Seen::new();
+        let server = Running::new(seen.server()).await;
+        let mut reader = reader();
+        let last = server.post(&prompt("thread", "question", "write")).await.run(&mut reader).await;
+        assert_eq!(last["outcome"]["type"], "interrupt");
+        let id = &last["outcome"]["interrupts"][0]["id"];
+        assert_eq!(*seen.written.lock().unwrap(), 0);
+
+        // What answers nothing, or not all, changes nothing.
+        assert_eq!(server.refused(&prompt("thread", "run", "snow")).await, (409, "unanswered".to_owned()));
+        for strange in [json!("confirm:a:b"), json!("execute:a:b"), json!("")] {
+            let refused = server.refused(&resume(&[(&strange, "resolved", Value::Null)])).await;
+            assert_eq!(refused, (409, "not_asked".to_owned()));
+        }
+
+        let answer = resume(&[(id, status, payload)]);
+        let last = server.post(&answer).await.run(&mut reader).await;
+        assert_eq!((&last["runId"], &last["outcome"]["type"]), (&json!("answer"), &json!("success")));
+        assert_eq!(*seen.written.lock().unwrap(), written, "{status}");
+        assert!(reader.texts().values().any(|text| text == result), "{:?}", reader.texts());
+
+        // An answer is taken once.
+        assert_eq!(server.refused(&answer).await, (409, "not_asked".to_owned()));
+        server.stopped().await;
+    }
+}
+
+#[tokio::test]
+async fn questions_of_two_children_are_answered_one_after_another_or_together() {
+    let (seen, _gone) = Seen::new();
+    let server = Running::new(seen.server()).await;
+    let mut reader = reader();
+    let mut last =
+        server.post(&prompt("thread", "question", "write write snow")).await.run(&mut reader).await;
+    let mut answered = 0;
+    while last["outcome"]["type"] == "interrupt" {
+        let interrupts = last["outcome"]["interrupts"].as_array().unwrap().clone();
+        answered += interrupts.len();
+        let entries: Vec<_> = interrupts
+            .iter()
+            .map(|interrupt| (&interrupt["id"], "resolved", json!({ "approved": true })))
+            .collect();
+        last = server.post(&resume(&entries)).await.run(&mut reader).await;
+    }
+    assert_eq!(last["outcome"]["type"], "success");
+    assert!(answered >= 2);
+    assert_eq!(*seen.written.lock().unwrap(), 2);
+    server.stopped().await;
+}
