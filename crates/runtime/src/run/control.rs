@@ -41,9 +41,24 @@ enum Place {
 /// The tasks of a run that nobody waits for, and of the runs beneath it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct OwnTasks {
+    /// What the run has started.
     pub(crate) tracker: TaskTracker,
+    /// The run itself, where it has a task: that one waits for what it has started before it says that it has ended.
+    pub(crate) itself: TaskTracker,
     /// The run is over, and so is whatever a tool of it has left behind.
     pub(crate) over: CancellationToken,
+}
+
+impl OwnTasks {
+    /// The run is over: waits until no task lives that it has started.
+    ///
+    /// # Cancel safety
+    /// Nothing is lost when dropped.
+    pub(crate) async fn gone(&self) {
+        self.over.cancel();
+        self.tracker.close();
+        self.tracker.wait().await;
+    }
 }
 
 impl RunControl {
@@ -104,10 +119,10 @@ impl RunControl {
     /// # Cancel safety
     /// Nothing is lost when dropped.
     pub(crate) async fn gone(self: &Arc<Self>) {
-        let OwnTasks { tracker, over } = self.own_tasks();
-        over.cancel();
-        tracker.close();
-        tracker.wait().await;
+        let tasks = self.own_tasks();
+        tasks.gone().await;
+        tasks.itself.close();
+        tasks.itself.wait().await;
     }
 
     /// The run has ended: nothing is spawned by it any more, and no task that belongs to it goes on.

@@ -263,7 +263,8 @@ impl Driver {
                 if has_begun && stopped.as_mut().poll(cx).is_ready() {
                     return Poll::Ready(Turn::Cancelled);
                 }
-                let turn = self.turn(run.as_mut(), cx, if has_begun { EVENTS_PER_TURN } else { 1 });
+                let limit = if has_begun { EVENTS_PER_TURN } else { 1 };
+                let turn = self.turn(run.as_mut(), cx, limit, cancel);
                 match if has_begun { self.turn_of_tasks(turn, cx) } else { turn } {
                     Turn::Waiting if self.out.is_empty() => Poll::Pending,
                     turn @ (Turn::More | Turn::Waiting | Turn::Ended | Turn::Cancelled) => Poll::Ready(turn),
@@ -292,8 +293,18 @@ impl Driver {
     }
 
     /// Takes what is ready, up to `limit` events and as many bytes as a reader can take at once.
-    fn turn(&mut self, mut run: Pin<&mut AgentRun>, cx: &mut Context<'_>, limit: usize) -> Turn {
-        for _ in 0..limit {
+    fn turn(
+        &mut self,
+        mut run: Pin<&mut AgentRun>,
+        cx: &mut Context<'_>,
+        limit: usize,
+        cancel: &CancellationToken,
+    ) -> Turn {
+        for taken in 0..limit {
+            // One of its own tools may have stopped it: the next call or turn of the model does not start.
+            if taken > 0 && (cancel.is_cancelled() || self.core.closing.is_cancelled()) {
+                return Turn::Cancelled;
+            }
             match run.as_mut().poll_next(cx) {
                 Poll::Ready(Some(event)) => {
                     self.admit(event);

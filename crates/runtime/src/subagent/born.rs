@@ -76,7 +76,7 @@ impl Spawn {
                 scope.subagent_id
             )
         });
-        let Self { keys, slot, timeout, loan, .. } = self;
+        let Self { keys, place, slot, timeout, loan, .. } = self;
         if let Some(loan) = loan {
             loan.spend();
         }
@@ -84,6 +84,7 @@ impl Spawn {
             announcement: None,
             scope,
             keys,
+            place,
             slot,
             timeout,
             control,

@@ -19,7 +19,7 @@ use pin_project::pin_project;
 use tokio::sync::oneshot;
 use tokio_util::sync::WaitForCancellationFutureOwned;
 
-use super::deadline::Deadline;
+use super::{deadline::Deadline, spawn::Place};
 use crate::{
     limits::Slot,
     run::{AgentRun, Looks, OpenRun, RunControl, RunResult, Shared, panic_message},
@@ -51,6 +51,7 @@ pub(super) struct Birth {
     pub(super) scope: Arc<ChildScope>,
     /// The caller's keys, for the result.
     pub(super) keys: Metadata,
+    pub(super) place: Place,
     pub(super) slot: Slot,
     pub(super) timeout: Option<Duration>,
     pub(super) control: Arc<RunControl>,
@@ -76,6 +77,7 @@ pub(super) struct Child<W> {
     keys: Metadata,
     deadline: Option<Deadline>,
     control: Arc<RunControl>,
+    place: Place,
     stopped: Pin<Box<WaitForCancellationFutureOwned>>,
     /// Whether it was stopped, by its time or by somebody: that happens once.
     is_cut: bool,
@@ -90,7 +92,8 @@ pub(super) struct Child<W> {
 
 impl<W: Work> Child<W> {
     pub(super) fn new(birth: Birth, work: W) -> Self {
-        let Birth { announcement, scope, keys, slot, timeout, control, open, shared, footer, report } = birth;
+        let Birth { announcement, scope, keys, place, slot, timeout, control, open, shared, footer, report } =
+            birth;
         Self {
             announcement,
             footer,
@@ -101,6 +104,7 @@ impl<W: Work> Child<W> {
             deadline: timeout.map(Deadline::new),
             stopped: Box::pin(control.token().clone().cancelled_owned()),
             control,
+            place,
             is_cut: false,
             looks: Looks::default(),
             shared,
@@ -123,7 +127,9 @@ impl<W: Work> Stream for Child<W> {
             return Poll::Ready(None);
         }
         loop {
-            let look_now = this.looks.is_due(this.shared);
+            // Nothing of it starts once it was stopped, however much it has ready.
+            let is_stopping = !*this.is_cut && is_stopping(this.control, *this.place);
+            let look_now = this.looks.is_due(this.shared) || is_stopping;
             let polled = if look_now {
                 Ok(Poll::Pending)
             } else {
@@ -155,7 +161,7 @@ impl<W: Work> Stream for Child<W> {
                         if !look_now {
                             return Poll::Pending;
                         }
-                    } else if this.stopped.as_mut().poll(cx).is_ready() {
+                    } else if is_stopping || this.stopped.as_mut().poll(cx).is_ready() {
                         *this.is_cut = true;
                         cut(this.work.as_mut(), Outcome::Interrupted, None);
                     } else if let Some(deadline) = this.deadline
@@ -177,6 +183,14 @@ impl<W: Work> Stream for Child<W> {
                 }
             }
         }
+    }
+}
+
+/// Whether nothing of the child may start any more. Where it runs with its parent, those above it were asked before.
+fn is_stopping(control: &RunControl, place: Place) -> bool {
+    match place {
+        Place::WithParent => control.token().is_cancelled(),
+        Place::OwnTask => control.is_stopping(),
     }
 }
 

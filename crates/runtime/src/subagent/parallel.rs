@@ -66,7 +66,7 @@ impl Stream for Parallel {
                 State::Waiting(..) => {
                     if let State::Waiting(child, tasks) = std::mem::replace(&mut self.state, State::Ended) {
                         let (sender, receiver) = mpsc::channel(BATCHES);
-                        let OwnTasks { tracker, over } = tasks;
+                        let OwnTasks { tracker, over, .. } = tasks;
                         // A tool may have moved this stream to where its call's end does not reach.
                         let run = async move { over.run_until_cancelled(run(child, sender)).await };
                         let task = tracker.spawn(run).abort_handle();

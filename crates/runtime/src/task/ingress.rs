@@ -7,7 +7,7 @@ use std::{
 };
 
 use anabranch_pipeline::{ToolStream, ToolYield};
-use anabranch_proto::{Event, ToolChunk};
+use anabranch_proto::{Event, EventKind, ToolChunk};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
 /// How many events come together at most: enough that handing them over costs little for each.
@@ -81,8 +81,11 @@ impl Batch {
         self.events.push(event);
     }
 
+    /// Whether it is handed over as it is. A terminal waits for the end behind it, so that both are heard of at once.
     fn is_full(&self) -> bool {
-        self.events.len() >= BATCH || self.bytes >= BATCH_BYTES
+        let is_last = |event: &Arc<Event>| matches!(event.kind, EventKind::StreamComplete(_));
+        let limit = if self.events.last().is_some_and(is_last) { BATCH + 1 } else { BATCH };
+        self.events.len() >= limit || (self.bytes >= BATCH_BYTES && limit == BATCH)
     }
 
     fn is_empty(&self) -> bool {

@@ -16,7 +16,7 @@ use super::{
     Batch, Ingress, Kind, NewTask, OnCancel, TaskInfo, Untold, next_batch,
     record::{End, Progress, Task, Wanted, stopped},
 };
-use crate::run::{Loan, RunControl, drop_quietly, panic_message};
+use crate::run::{Loan, OwnTasks, RunControl, drop_quietly, panic_message};
 
 /// All tasks of a root session, ended ones included.
 pub(crate) struct Tasks {
@@ -148,7 +148,7 @@ impl Tasks {
         task.before = None;
         let loan = task.loan.take();
         task.is_waited_for = is_waited_for;
-        let tracker = task.control.own_tasks().tracker;
+        let own = task.control.own_tasks();
         state.settle(number);
         drop(state);
         if !is_admitted {
@@ -160,7 +160,8 @@ impl Tasks {
             loan.spend();
         }
         // Without the lock: a runtime that is being shut down drops the child in here.
-        let abort = tracker.spawn(pump(Arc::clone(self), number, stream)).abort_handle();
+        let itself = own.itself.clone();
+        let abort = itself.spawn(pump(Arc::clone(self), number, stream, own)).abort_handle();
         if let Some(task) = self.lock().tasks.get_mut(number)
             && let Progress::Starting(wanted) = task.progress
         {
@@ -504,7 +505,7 @@ impl Stopped {
 }
 
 /// Runs a child and hands its events over.
-async fn pump(tasks: Arc<Tasks>, number: usize, mut child: ToolStream) {
+async fn pump(tasks: Arc<Tasks>, number: usize, mut child: ToolStream, own: OwnTasks) {
     loop {
         // A child catches what is not ours; a panic here is a fault of our own, and still no lost end.
         let next = AssertUnwindSafe(next_batch(&mut child)).catch_unwind().await;
@@ -518,8 +519,9 @@ async fn pump(tasks: Arc<Tasks>, number: usize, mut child: ToolStream) {
         };
         let is_over = batch.end.is_some();
         if is_over {
-            // Its place is free, and what it held is gone, before anybody hears that it has ended.
+            // Its place is free, what it held is gone, and so is what it had started, before anybody hears that it has ended.
             drop_quietly(child);
+            own.gone().await;
             tasks.ingress.send(number, batch).await;
             return;
         }

@@ -11,7 +11,7 @@ use std::{
 use anabranch_pipeline::FunctionTool;
 use anabranch_proto::{Admitted, Event, EventKind, Outcome, event::MessageOrigin};
 use anabranch_runtime::{
-    Agent, Answer, Limits, ModelRequest, Permissions, Read, ScriptedModel, Session, SpawnSubagent,
+    Agent, Answer, Limits, ModelRequest, Permissions, Read, ScriptedModel, Session, Spawn, SpawnSubagent,
     TaskStatus, Team, Turn,
 };
 use anabranch_session::{Batch, EventLog, Full, LogError, MemoryLog};
@@ -249,5 +249,85 @@ async fn a_log_that_is_full_anywhere_leaves_nothing() {
             read += 1;
             assert_eq!(admitted.seq, read);
         }
+    }
+}
+
+/// Says how many of it are in the middle of their work.
+struct AtWork(Arc<AtomicUsize>);
+
+impl AtWork {
+    fn new(count: &Arc<AtomicUsize>) -> Self {
+        count.fetch_add(1, Ordering::SeqCst);
+        Self(Arc::clone(count))
+    }
+}
+
+impl Drop for AtWork {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 3)]
+async fn a_task_has_ended_when_all_it_had_started_is_gone() {
+    for how in ["stopped", "timed out", "by itself"] {
+        let (at_work, begun) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+        let (count, has_begun) = (Arc::clone(&at_work), Arc::clone(&begun));
+        // What is at work on a thread is stopped where it next waits, not before.
+        let leaf = agent("leaf", move |_| {
+            let _at_work = AtWork::new(&count);
+            has_begun.fetch_add(1, Ordering::SeqCst);
+            std::thread::sleep(MILLISECOND * 300);
+            Turn::new().text("x").hang()
+        });
+        let has_begun = Arc::clone(&begun);
+        let leave = FunctionTool::new("leave", "", move |_: Text, context| {
+            let (leaf, begun) = (leaf.clone(), Arc::clone(&has_begun));
+            async move {
+                let spawn = Spawn::new(&context, "leaf", "Go.").map_err(|error| error.to_string())?;
+                let mut child = spawn.on_own_task().run(&leaf);
+                // Its task starts with the first look at it.
+                while begun.load(Ordering::SeqCst) == 0 {
+                    timeout(MILLISECOND, child.next()).await.ok();
+                }
+                if how != "by itself" {
+                    std::future::pending::<()>().await;
+                }
+                Ok::<_, String>("left")
+            }
+        });
+        let middle = ScriptedModel::new("scripted")
+            .turn(|_| Turn::new().call("leave", json!({ "text": "x" })))
+            .turn(|_| Turn::new().text("done"));
+        let middle = Agent::builder("middle", middle).tool(leave).build();
+        let timeout = if how == "timed out" { 1 } else { 60 };
+        let call = json!({ "task": "x", "background": true, "timeout": timeout });
+        let model = ScriptedModel::new("scripted")
+            .turn(move |_| Turn::new().call("spawn_subagent", &call))
+            .turn(|_| Turn::new().text("end"));
+        let session = Agent::builder("master", model).tool(SpawnSubagent::new(middle)).build().session();
+        let mut reader = session.subscribe(0);
+        soon(session.prompt("Go.").await.unwrap().finished()).await.unwrap();
+        soon(async {
+            while begun.load(Ordering::SeqCst) == 0 {
+                tokio::time::sleep(MILLISECOND).await;
+            }
+        })
+        .await;
+        if how == "stopped" {
+            session.cancel_session(&session.tasks()[0].session_id).unwrap();
+        }
+        let ended = async {
+            while let Some(Read::Event(admitted)) = reader.next().await {
+                let event = &admitted.event;
+                if event.scope.depth() == 1 && matches!(event.kind, EventKind::StreamComplete(_)) {
+                    return at_work.load(Ordering::SeqCst);
+                }
+            }
+            panic!("no end")
+        };
+        assert_eq!(soon(ended).await, 0, "{how}");
+        whole(&session).await;
+        assert_eq!(at_work.load(Ordering::SeqCst), 0, "{how}");
     }
 }

@@ -1,18 +1,24 @@
 //! Who can stop what: a token, a tool, a handle on one child.
 
-use std::time::Duration;
+use std::{
+    sync::{
+        Arc, OnceLock,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
 
 use anabranch_pipeline::FunctionTool;
 use anabranch_proto::{EventKind, Outcome, ToolResultState};
 use anabranch_runtime::{
-    Agent, NotRunning, Read, RunHandle, ScriptedModel, Spawn, SpawnError, SpawnSubagent, Turn,
+    Agent, NotRunning, Read, RunHandle, ScriptedModel, Session, Spawn, SpawnError, SpawnSubagent, Turn,
 };
 use futures::StreamExt;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
 use crate::support::{
-    Nothing, assert_well_formed, events, kind, master, node, of_child, own, reply_events, says,
+    Nothing, assert_well_formed, events, kind, master, master_with, node, of_child, own, reply_events, says,
 };
 
 /// An agent that says something and then hangs.
@@ -153,5 +159,74 @@ async fn a_time_out_of_nought_or_of_ages_is_refused() {
         let call = json!({ "task": "a", "timeout": timeout });
         let finished = master(says("w", "x"), vec![call]).reply_stream("Go.").finished().await.unwrap();
         assert!(finished.text().starts_with("`timeout` must be 1 to 86400 seconds"), "{}", finished.text());
+    }
+}
+
+/// Who stops what, from a tool that then ends as if nothing had happened.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Stop {
+    Run,
+    Reply,
+    Token,
+    Session,
+}
+
+#[tokio::test]
+async fn after_a_stop_no_call_and_no_turn_of_the_model_begins() {
+    let stops = [Stop::Run, Stop::Reply, Stop::Token, Stop::Session];
+    let places = ["root", "child", "child on its own task"];
+    for (stop, place) in stops.into_iter().flat_map(|stop| places.map(|place| (stop, place))) {
+        let begun = Arc::new(AtomicUsize::new(0));
+        let token = CancellationToken::new();
+        let session = Arc::new(OnceLock::<Session>::new());
+        let (for_tool, its_token) = (Arc::clone(&session), token.clone());
+        let stops = FunctionTool::new("stop", "Stops.", move |_: Nothing, context| {
+            match stop {
+                Stop::Run => RunHandle::of(&context).unwrap().cancel(),
+                Stop::Reply => RunHandle::of(&context).unwrap().cancel_reply(),
+                Stop::Token => its_token.cancel(),
+                Stop::Session => for_tool.get().unwrap().cancel(),
+            }
+            async { Ok::<_, String>("stopped") }
+        });
+        let counted = Arc::clone(&begun);
+        let delete = FunctionTool::new("delete", "Deletes.", move |_: Nothing, _| {
+            counted.fetch_add(1, Ordering::SeqCst);
+            async { Ok::<_, String>("deleted") }
+        });
+        let counted = Arc::clone(&begun);
+        let model = ScriptedModel::new("scripted")
+            .turn(|_| Turn::new().call("stop", json!({})).call("delete", json!({})))
+            .turn(move |_| {
+                counted.fetch_add(1, Ordering::SeqCst);
+                Turn::new().text("went on")
+            });
+        let worker = Agent::builder("worker", model).tool(stops.exclusive()).tool(delete.exclusive()).build();
+        let deep = place != "root";
+        let agent = match place {
+            "root" => worker,
+            "child" => master(worker, vec![node("a", "n1")]),
+            _ => master_with(SpawnSubagent::new(worker).on_own_tasks(), vec![node("a", "n1")]),
+        };
+        let session = session.get_or_init(|| agent.session());
+        let events = reply_events(session.prompt_until("Go.", &token).await.unwrap()).await;
+        assert_eq!(begun.load(Ordering::SeqCst), 0, "{stop:?} of the {place}");
+        let of_worker = events.iter().filter(|event| event.scope.child().is_some() == deep);
+        let outcomes =
+            kind(
+                of_worker,
+                |kind| {
+                    if let EventKind::StreamComplete(end) = kind { Some(end.outcome) } else { None }
+                },
+            );
+        // What a child on another task has said and its parent has not read goes with it, its beginning too.
+        let is_heard = stop == Stop::Run || place != "child on its own task";
+        assert!(outcomes.len() == 1 || !is_heard, "{stop:?} of the {place}");
+        assert!(outcomes.iter().all(|outcome| *outcome == Outcome::Interrupted), "{stop:?} of the {place}");
+        let of_root = kind(own(&events), |kind| {
+            if let EventKind::StreamComplete(end) = kind { Some(end.outcome) } else { None }
+        });
+        let expected = if deep && stop == Stop::Run { Outcome::Completed } else { Outcome::Interrupted };
+        assert_eq!(of_root, [expected], "{stop:?} of the {place}");
     }
 }
