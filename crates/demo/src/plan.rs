@@ -7,6 +7,8 @@ use std::{
     time::Duration,
 };
 
+use anabranch_runtime::Permissions;
+
 use crate::{
     result_files,
     shown::one_line,
@@ -72,6 +74,7 @@ pub struct Plan {
     fail: BTreeSet<Node>,
     fan: BTreeSet<Node>,
     is_nested: bool,
+    asks: BTreeSet<String>,
     pace: Pace,
 }
 
@@ -141,6 +144,13 @@ impl Plan {
         self
     }
 
+    /// Asks a person before this tool runs, whichever agent calls it; the run waits for the answer.
+    #[must_use]
+    pub fn ask(mut self, tool: impl Into<String>) -> Self {
+        self.asks.insert(tool.into());
+        self
+    }
+
     /// How long scripted models seem to think.
     #[must_use]
     pub fn pace(mut self, pace: Pace) -> Self {
@@ -151,6 +161,11 @@ impl Plan {
     /// The folder for results, where one was chosen.
     pub(crate) fn folder(&self) -> Option<&Path> {
         self.out.as_deref()
+    }
+
+    /// What agents may do without asking.
+    pub(crate) fn permissions(&self) -> Permissions {
+        self.asks.iter().fold(Permissions::new(), Permissions::ask)
     }
 
     pub(crate) fn thinks(&self) -> Pace {

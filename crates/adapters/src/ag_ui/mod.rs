@@ -143,6 +143,13 @@ impl AgUi {
     pub fn next_run(&mut self, ids: RunIds) {
         self.give(ids);
     }
+
+    /// An interrupt was answered: it is not told again, where another question ends the next run before the session says
+    /// what came of the answer.
+    pub fn answered(&mut self, answer: &Answer) {
+        self.questions
+            .retain(|question| !question.is_of(&answer.session, &answer.tool_call_id, answer.asked));
+    }
 }
 
 impl Adapter for AgUi {

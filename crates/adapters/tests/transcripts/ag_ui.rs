@@ -4,10 +4,12 @@ use std::collections::BTreeMap;
 
 use anabranch_adapters::{
     Adapter as _,
-    ag_ui::{AgUi, Mode, RunIds},
+    ag_ui::{self, AgUi, Body, Frame, Mode, RunIds, RunOutcome},
     encode::JsonLines,
 };
-use anabranch_proto::{ChildScope, Event, EventKind, Outcome, Scope, Timestamp};
+use anabranch_proto::{
+    ChildScope, Event, EventKind, Outcome, Scope, Timestamp, ToolCallBlock, event::RequireUserConfirm,
+};
 use anabranch_testkit::{
     Stage,
     ag_ui::{Dialect, Reader},
@@ -330,5 +332,44 @@ fn the_examples_in_the_documentation_are_what_is_written() {
         let lines = lines.replace(r#","timestamp":1767225600000"#, "");
         let example = format!("<!-- {name} -->\n```json\n{lines}```\n");
         assert!(page.contains(&example), "docs/ag-ui.md lacks:\n{example}");
+    }
+}
+
+#[test]
+fn an_interrupt_that_was_answered_is_not_told_again_by_the_next_question() {
+    let events = played(|stage| {
+        let root = stage.root();
+        root.begin("Deploy");
+        for tool in ["delete", "deploy"] {
+            let call = root.call(tool, "{}");
+            let block = ToolCallBlock::new(&call, tool, "{}");
+            root.emit(RequireUserConfirm::new(root.reply(), vec![block]));
+        }
+    })
+    .events();
+    let second = events.iter().rposition(|event| matches!(event.kind, EventKind::RequireUserConfirm(_)));
+    for is_answered in [false, true] {
+        let mut adapter = adapter(Mode::Attributed);
+        let mut interrupts = Vec::new();
+        let mut take = |frame: Frame<'_>| {
+            if let Body::RunFinished { outcome: RunOutcome::Interrupt { interrupts: told, .. }, .. } =
+                frame.body
+            {
+                interrupts.push(told.iter().map(|interrupt| interrupt.id.clone()).collect::<Vec<_>>());
+            }
+        };
+        for (at, event) in events.iter().enumerate() {
+            if Some(at) == second && is_answered {
+                let entry = r#"{"interruptId":"confirm:ses_0:call_0","status":"resolved"}"#;
+                adapter.answered(&ag_ui::answer(serde_json::from_str(entry).unwrap()).unwrap());
+            }
+            if Some(at) == second {
+                adapter.next_run(RunIds::new("thread", "next"));
+            }
+            adapter.event(event, &mut take);
+        }
+        let ids = ["confirm:ses_0:call_0", "confirm:ses_0:call_1"];
+        let again = if is_answered { &ids[1..] } else { &ids[..] };
+        assert_eq!(interrupts, [&ids[..1], again]);
     }
 }

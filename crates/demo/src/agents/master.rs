@@ -21,6 +21,8 @@ pub(crate) fn master(shared: Shared) -> Agent {
     const SYSTEM: &str = "You let sub-agents analyse files side by side, let one more compare, and report.";
     let plan = shared.plan.clone();
     let pace = plan.thinks();
+    // Those of all below it too.
+    let permissions = plan.permissions();
     let model = ScriptedModel::from_fn("scripted-master", move |request| {
         let spawned = spawned(request);
         if spawned.is_empty() {
@@ -42,7 +44,7 @@ pub(crate) fn master(shared: Shared) -> Agent {
     let spawn = SpawnSubagent::choosing(agent)
         .named_by(|arguments| arguments.metadata_str("node_id"))
         .described_by(task);
-    Agent::builder("master", model).system_prompt(SYSTEM).tool(spawn).build()
+    Agent::builder("master", model).system_prompt(SYSTEM).tool(spawn).permissions(permissions).build()
 }
 
 /// What a sub-agent will do, as its task says it.

@@ -14,10 +14,10 @@ use crate::http::Refusal;
 /// Answers all that a thread waits for. Gives what stops its run.
 ///
 /// All or nothing: where an entry is of no interrupt, or an interrupt has no entry, nothing is answered.
-pub(super) fn give(talk: &Talk, entries: Vec<ResumeEntry>) -> Result<CancellationToken, Refusal> {
+pub(super) fn give(talk: &mut Talk, entries: Vec<ResumeEntry>) -> Result<CancellationToken, Refusal> {
     let (stop, asked) = match &talk.state {
-        State::Asking { stop, interrupts } => (Some(stop), &**interrupts),
-        State::Idle | State::Running | State::Left | State::Dead => (None, &[][..]),
+        State::Asking { stop, interrupts } => (Some(stop.clone()), interrupts.clone()),
+        State::Idle | State::Running | State::Left | State::Dead => (None, Vec::new()),
     };
     let strange = entries.iter().find(|entry| !asked.contains(&entry.interrupt_id));
     let (Some(stop), None) = (stop, strange) else {
@@ -26,19 +26,16 @@ pub(super) fn give(talk: &Talk, entries: Vec<ResumeEntry>) -> Result<Cancellatio
     };
     let is_answered = |id: &String| entries.iter().any(|entry| entry.interrupt_id == *id);
     if !asked.iter().all(is_answered) {
-        return Err(Refusal::Unanswered { interrupts: asked.to_vec() });
+        return Err(Refusal::Unanswered { interrupts: asked });
     }
     for entry in entries {
         let status = entry.status;
         let answer =
             ag_ui::answer(entry).map_err(|error| Refusal::NotAsked { interrupt: error.interrupt_id })?;
         let given = spoken(&answer, status);
-        // One that nobody waits for any more, such as after its time, is no reason not to see what came of it.
-        if let Err(error) = talk.session.answer(&answer.session, &answer.tool_call_id, given) {
-            tracing::warn!(%error, "an answer changed nothing");
-        }
+        talk.answer(&answer, given);
     }
-    Ok(stop.clone())
+    Ok(stop)
 }
 
 fn spoken(answer: &ag_ui::Answer, status: ResumeStatus) -> Answer {

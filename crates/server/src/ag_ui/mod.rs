@@ -56,7 +56,7 @@ impl Runs {
         tokio::time::timeout(self.limits.settle, lease.settle()).await.map_err(|_| Refusal::Settling)?;
         let stop = match wanted {
             Wanted::Prompt(text) => self.prompt(&mut lease, text).await?,
-            Wanted::Resume(entries) => answers::give(&lease, entries)?,
+            Wanted::Resume(entries) => answers::give(&mut lease, entries)?,
         };
         tracing::info!(session = %lease.session.id(), "a run begins");
         let ids = RunIds::new(input.thread_id, input.run_id);

@@ -2,11 +2,11 @@
 
 use anabranch_adapters::{
     Encode as _,
-    ag_ui::{AgUi, Mode, RunIds},
+    ag_ui::{self, AgUi, Mode, RunIds},
     encode::Sse,
 };
 use anabranch_proto::{Admitted, Stamp as _};
-use anabranch_runtime::{Read, Session, SystemStamp};
+use anabranch_runtime::{Answer, Read, Session, SystemStamp};
 use futures::StreamExt as _;
 use tokio_util::sync::CancellationToken;
 
@@ -71,6 +71,15 @@ impl Talk {
             tracing::error!(%error, "the end of a run could not be encoded");
         }
         self.end_session();
+    }
+
+    /// Answers a question. One that nobody waits for any more, such as after its time, is no reason not to see what came
+    /// of it.
+    pub(super) fn answer(&mut self, answer: &ag_ui::Answer, given: Answer) {
+        if let Err(error) = self.session.answer(&answer.session, &answer.tool_call_id, given) {
+            tracing::warn!(%error, "an answer changed nothing");
+        }
+        self.encoder.adapter_mut().answered(answer);
     }
 
     /// How the run has ended, if it has. Said once.

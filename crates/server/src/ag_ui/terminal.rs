@@ -2,7 +2,7 @@
 
 use anabranch_adapters::{
     Adapter,
-    ag_ui::{AgUi, Body, Frame, RunIds, RunOutcome},
+    ag_ui::{AgUi, Answer, Body, Frame, RunIds, RunOutcome},
 };
 use anabranch_proto::{Event, Timestamp};
 
@@ -31,6 +31,11 @@ impl UntilTerminal {
     pub(super) fn next_run(&mut self, ids: RunIds) {
         self.terminal = None;
         self.inner.next_run(ids);
+    }
+
+    /// An interrupt was answered.
+    pub(super) fn answered(&mut self, answer: &Answer) {
+        self.inner.answered(answer);
     }
 
     /// How the run has ended, if it has. Said once.

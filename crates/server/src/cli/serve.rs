@@ -31,6 +31,9 @@ pub(super) struct Options {
     /// What clients are told of children
     #[arg(long, value_enum, default_value_t = Children::Attributed)]
     children: Children,
+    /// Asks before this tool of the demo's runs, such as `write_result`; may be given again
+    #[arg(long, value_name = "TOOL")]
+    ask: Vec<String>,
     /// The most bytes of a request's body
     #[arg(long, value_name = "BYTES", default_value_t = Limits::default().body)]
     max_body: usize,
@@ -82,10 +85,11 @@ pub(super) async fn run(options: Options) -> Result<(), Box<dyn error::Error>> {
 
 fn server(options: &Options, folder: PathBuf) -> Server {
     let threads = AtomicU64::new(0);
+    let plan = options.ask.iter().fold(Plan::new().pace(Pace::watchable()), Plan::ask);
     let agent = move |_: &_| {
         let thread = threads.fetch_add(1, Ordering::Relaxed);
         // A folder that cannot be made fails the tool that writes into it, which says so.
-        Plan::new().pace(Pace::watchable()).out(folder.join(format!("thread-{thread}"))).agent()
+        plan.clone().out(folder.join(format!("thread-{thread}"))).agent()
     };
     let limits = Limits::default()
         .body(options.max_body)

@@ -2,9 +2,9 @@
 
 use std::sync::{Arc, Mutex};
 
-use anabranch_pipeline::FunctionTool;
+use anabranch_pipeline::{FunctionTool, ToolDefinition};
 use anabranch_runtime::{
-    Agent, ModelRequest, Permissions, ScriptedModel, SpawnArguments, SpawnSubagent, Turn,
+    Agent, ExternalTool, ModelRequest, Permissions, ScriptedModel, SpawnArguments, SpawnSubagent, Turn,
 };
 use anabranch_server::Server;
 use serde_json::json;
@@ -63,6 +63,7 @@ impl Seen {
         });
         let model = ScriptedModel::from_fn("worker", |request| match (request.turn, &*said(request)) {
             (0, "wait") => Turn::new().call("wait", json!({})),
+            (0, "look") => Turn::new().call("look", json!({})),
             (0, "write") => Turn::new().call("write_file", json!({})),
             (0, task) => Turn::new().text(format!("{task} is done.")),
             _ => Turn::new().text(format!("It was {}.", request.last_result_text())),
@@ -70,6 +71,10 @@ impl Seen {
         Agent::builder("worker", model)
             .tool(wait)
             .tool(write)
+            .tool(ExternalTool::new(ToolDefinition::typed::<Nothing>(
+                "look",
+                "Looks at the client's screen.",
+            )))
             .permissions(Permissions::new().ask("write_file"))
             .build()
     }

@@ -6,6 +6,8 @@ use std::{
     process::{Command, Stdio},
 };
 
+use serde_json::{Value, json};
+
 use crate::client::{Request, prompt, reader};
 
 fn anabranch() -> Command {
@@ -35,7 +37,8 @@ fn an_address_that_others_reach_needs_a_token() {
 #[cfg(unix)]
 #[tokio::test]
 async fn the_demos_agents_are_served_until_sigterm() {
-    let mut child = anabranch().args(["serve", "--addr", "127.0.0.1:0"]).spawn().unwrap();
+    let mut child =
+        anabranch().args(["serve", "--addr", "127.0.0.1:0", "--ask", "write_result"]).spawn().unwrap();
     let mut log = BufReader::new(child.stderr.take().unwrap());
     let mut line = String::new();
     while !line.contains("listening") {
@@ -45,9 +48,17 @@ async fn the_demos_agents_are_served_until_sigterm() {
     let address = line.trim().rsplit_once("address=").unwrap().1.parse().unwrap();
     let mut reader = reader();
     for run in ["one", "two"] {
-        let request = Request::post(prompt("thread", run, "Compare them.").to_string());
-        let last = request.send(address).await.run(&mut reader).await;
+        let mut input = prompt("thread", run, "Compare them.");
+        let mut questions = 0;
+        let last = loop {
+            let last = Request::post(input.to_string()).send(address).await.run(&mut reader).await;
+            let Some(interrupts) = last["outcome"]["interrupts"].as_array() else { break last };
+            questions += interrupts.len();
+            let entry = |interrupt: &Value| json!({ "interruptId": interrupt["id"], "status": "resolved", "payload": { "approved": true } });
+            input["resume"] = interrupts.iter().map(entry).collect();
+        };
         assert_eq!(last["outcome"]["type"], "success", "{last}");
+        assert_eq!(questions, 2);
     }
     assert!(reader.texts().keys().any(|(owner, _)| !owner.is_empty()));
     let killed = Command::new("kill").args(["-TERM", &child.id().to_string()]).status().unwrap();

@@ -179,6 +179,18 @@ impl Response {
         .await
     }
 
+    /// The next comment or frame, as it came.
+    pub(crate) async fn raw(&mut self) -> String {
+        within(async {
+            while !self.text.contains("\n\n") {
+                assert!(self.chunk().await, "the body goes on");
+            }
+            let end = self.text.find("\n\n").unwrap();
+            self.text.drain(..end + 2).collect()
+        })
+        .await
+    }
+
     /// Reads frames up to the first of this type.
     pub(crate) async fn until(&mut self, kind: &str, reader: &mut Reader) -> Value {
         loop {

@@ -1,10 +1,12 @@
 //! Runs.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
 
 use crate::{
     agents::Seen,
-    client::{Request, Running, prompt, reader},
+    client::{Request, Running, prompt, reader, within},
 };
 
 fn frames(text: &[String]) -> Vec<Value> {
@@ -66,6 +68,29 @@ async fn two_threads_run_side_by_side_and_one_thread_has_one_run() {
     seen.go_on.notify_one();
     let last = waiting.run(&mut first).await;
     assert_eq!((&last["threadId"], &last["outcome"]["type"]), (&json!("one"), &json!("success")));
+    server.stopped().await;
+}
+
+#[tokio::test]
+async fn a_long_silence_is_broken_by_comments_that_are_no_frames() {
+    let (seen, _gone) = Seen::new();
+    let limits = crate::client::limits().keep_alive(Duration::from_millis(20));
+    let server = Running::new(seen.server().limits(limits)).await;
+    let mut reader = reader();
+    let mut response = server.post(&prompt("thread", "run", "wait")).await;
+    within(seen.began.notified()).await;
+    // The call is the worker's; what follows is said when it ends.
+    while response.until("TOOL_CALL_END", &mut reader).await["subagentRunId"].is_null() {}
+    let mut said = String::new();
+    while !said.starts_with(':') {
+        said = response.raw().await;
+        if let Some(frame) = said.strip_prefix("data: ") {
+            reader.line(frame.trim_end()).unwrap();
+        }
+    }
+    assert_eq!(response.raw().await, said);
+    seen.go_on.notify_one();
+    assert_eq!(response.run(&mut reader).await["outcome"]["type"], "success");
     server.stopped().await;
 }
 
