@@ -6,7 +6,7 @@ use std::{
     sync::Arc,
 };
 
-use anabranch_runtime::{Reply, Session, SessionError};
+use anabranch_runtime::{Agent, Reply, Session, SessionError};
 
 use crate::{
     agents::{Shared, master},
@@ -73,6 +73,23 @@ pub enum StartError {
 }
 
 impl Plan {
+    /// The master, for sessions of the caller's own: it does the plan's work once for each prompt, whatever that says.
+    ///
+    /// Results go into the folder that the plan names, and replace those of the prompt before. Where it names none, one that
+    /// cannot be made, or one where a result would be written over an input, the tool that writes results fails and says so. One session at a time may have it: two would
+    /// write over each other's results.
+    #[must_use]
+    pub fn agent(self) -> Agent {
+        let workspace = self.workspace();
+        if let Some(folder) = self.folder()
+            && self.overwritten(folder).is_none()
+        {
+            // The tool says what is wrong, where somebody can read it.
+            workspace.write_to(folder).ok();
+        }
+        master(Shared { plan: Arc::new(self), workspace })
+    }
+
     /// Begins a run.
     ///
     /// # Errors

@@ -56,6 +56,18 @@ pub(super) const TABLE: &[Row] = &[
         only_with: &[],
     },
     Row {
+        package: "anabranch-server",
+        may_use: &[
+            "anabranch-proto",
+            "anabranch-session",
+            "anabranch-adapters",
+            "anabranch-runtime",
+            "anabranch-demo",
+        ],
+        never: &[],
+        only_with: &[],
+    },
+    Row {
         package: "anabranch-simulate",
         may_use: &["anabranch-proto", "anabranch-pipeline", "anabranch-session", "anabranch-runtime"],
         never: &[],

@@ -1,0 +1,9 @@
+//! Agents and their sub-agents, over the protocols that their frontends speak.
+
+// A panic in a library is a lost stream.
+#![warn(clippy::expect_used, clippy::indexing_slicing, clippy::panic, clippy::unwrap_used)]
+
+pub mod acp;
+mod cli;
+
+pub use cli::main;
