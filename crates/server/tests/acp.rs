@@ -408,6 +408,34 @@ async fn a_question_that_nobody_answers_keeps_no_cancelled_prompt() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_prompt_whose_request_is_cancelled_is_stopped() {
+    let agent = in_process(|| master(&["hang"]));
+    talk(agent, true, Person::Allows, async |cx, seen| {
+        let session = new_session(&cx).await?;
+        let answer = cx.send_request(prompt(&session));
+        seen.until(|seen| seen.children().get("hang").cloned()).await;
+        answer.cancel()?;
+        assert_eq!(answer.block_task().await?.stop_reason, s::StopReason::Cancelled);
+        Ok(())
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_that_leaves_ends_what_was_done_for_it() {
+    let (ours, theirs) = Channel::duplex();
+    let ended = tokio::spawn(AcpServer::new(|_| master(&["hang", "write"])).serve(theirs));
+    talk(ours, true, Person::Waits, async |cx, seen| {
+        let session = new_session(&cx).await?;
+        cx.send_request(prompt(&session)).detach();
+        seen.until(|seen| seen.questions().first().cloned()).await;
+        Ok(())
+    })
+    .await;
+    tokio::time::timeout(PATIENCE, ended).await.expect("it ends").unwrap().unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn the_binary_speaks_the_protocol_over_a_pipe() {
     let binary = AcpAgentConfig::new(env!("CARGO_BIN_EXE_anabranch")).args(["acp", "--quick"]);
     talk(AcpAgent::new(binary), true, Person::Allows, async |cx, seen| {

@@ -29,7 +29,6 @@ use anabranch_runtime::SystemStamp;
 use anabranch_session::MemoryLog;
 use futures::future::join_all;
 use tokio::sync::mpsc;
-use tokio_util::sync::CancellationToken;
 
 use super::{
     AcpError, AcpServer, NewSession,
@@ -202,8 +201,9 @@ impl Connection {
             Ok(found) => found,
             Err(refusal) => return responder.respond_with_error(refusal.into()),
         };
-        let cancel = CancellationToken::new();
-        if let Err(turn) = root.begin(Box::new(Turn { responder, cancel: cancel.clone() })) {
+        let turn = Turn::new(responder);
+        let cancel = turn.cancel.clone();
+        if let Err(turn) = root.begin(Box::new(turn)) {
             return turn.responder.respond_with_error(Refusal::Busy(id.to_string()).into());
         }
         // The pump answers when the run has ended; only what was never begun is answered here.

@@ -62,3 +62,42 @@ impl Flow {
         counted.written.notify_one();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use agent_client_protocol::RawJsonRpcMessage;
+    use futures::FutureExt as _;
+    use serde_json::json;
+
+    use super::*;
+
+    /// A line as the SDK writes it.
+    fn line(method: &str) -> String {
+        let message =
+            RawJsonRpcMessage::notification(method.to_owned(), json!({ "sessionId": "s" })).unwrap();
+        serde_json::to_string(&message).unwrap()
+    }
+
+    #[test]
+    fn an_update_waits_until_another_is_written() {
+        let flow = Flow::counted();
+        for _ in 0..MOST {
+            flow.take().now_or_never().expect("there is room");
+        }
+        let mut next = Box::pin(flow.take());
+        assert!(next.as_mut().now_or_never().is_none());
+        flow.line(&line("session/request_permission"));
+        flow.line(&format!("{{{}{UPDATE}}}", " ".repeat(HEAD)));
+        assert!(next.as_mut().now_or_never().is_none(), "nothing of the writer's was written");
+        flow.line(&line("session/update"));
+        next.now_or_never().expect("there is room again");
+    }
+
+    #[test]
+    fn what_is_not_counted_never_waits() {
+        let flow = Flow::uncounted();
+        for _ in 0..=MOST {
+            flow.take().now_or_never().expect("there is room");
+        }
+    }
+}

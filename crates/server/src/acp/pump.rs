@@ -11,7 +11,7 @@ use anabranch_adapters::{
     acp::{Acp, Message, prompt_answer},
     coalesce::Coalesce,
 };
-use anabranch_proto::{EventKind, Scope, Stamp as _};
+use anabranch_proto::{Event, EventKind, Scope, Stamp as _};
 use anabranch_runtime::{Read, Reader, SystemStamp};
 use futures::StreamExt as _;
 use tokio::{
@@ -51,17 +51,17 @@ impl Pump {
 
     /// Goes on until the session has ended or the connection is gone.
     pub(super) async fn run(mut self, reader: Reader) {
-        if self.pump(reader).await.is_err() {
-            return;
-        }
+        let Ok(why) = self.pump(reader).await else { return };
         let Self { adapter, ready, .. } = &mut self;
         adapter.finish(&mut |message| ready.push(message));
         if self.send().await.is_ok() {
-            self.answer(Err(ended())).await.ok();
+            self.answer(Err(broken_off(why))).await.ok();
         }
+        self.root.session.close().await;
     }
 
-    async fn pump(&mut self, reader: Reader) -> Result<(), Gone> {
+    /// Gives why there is no more.
+    async fn pump(&mut self, reader: Reader) -> Result<&'static str, Gone> {
         let mut batches = reader.ready_chunks(BATCH);
         let mut ticks = interval(TICK);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -69,10 +69,14 @@ impl Pump {
         loop {
             tokio::select! {
                 batch = batches.next() => {
-                    let Some(batch) = batch else { return Ok(()) };
+                    let Some(batch) = batch else { return Ok("the session has ended") };
                     quiet = 0;
                     for read in batch {
-                        self.read(read).await?;
+                        match read {
+                            Read::Event(admitted) => self.event(&admitted.event).await?,
+                            // The end of the turn may be among what is missing, and nothing would tell of it.
+                            Read::Gap { .. } => return Ok("the client read so slowly that events were forgotten"),
+                        }
                     }
                 }
                 _ = ticks.tick(), if quiet < QUIET => {
@@ -85,26 +89,16 @@ impl Pump {
         }
     }
 
-    async fn read(&mut self, read: Read) -> Result<(), Gone> {
-        match read {
-            Read::Event(admitted) => {
-                let event = &admitted.event;
-                let Self { adapter, ready, .. } = self;
-                adapter.event(event, &mut |message| ready.push(message));
-                self.send().await?;
-                if event.scope == Scope::Root
-                    && let EventKind::StreamComplete(complete) = &event.kind
-                {
-                    self.answer(prompt_answer(complete).map_err(Error::from)).await?;
-                }
-                Ok(())
-            }
-            Read::Gap { from, to } => {
-                // What follows still is true of what it names; the adapter opens what it did not see opened.
-                tracing::error!(session = %self.root.session.id(), from, to, "events were forgotten before a client read them");
-                Ok(())
-            }
+    async fn event(&mut self, event: &Event) -> Result<(), Gone> {
+        let Self { adapter, ready, .. } = self;
+        adapter.event(event, &mut |message| ready.push(message));
+        self.send().await?;
+        if event.scope == Scope::Root
+            && let EventKind::StreamComplete(complete) = &event.kind
+        {
+            self.answer(prompt_answer(complete).map_err(Error::from)).await?;
         }
+        Ok(())
     }
 
     /// Waits for room for each: so a slow client holds the session back.
@@ -131,8 +125,8 @@ impl Pump {
 }
 
 /// The answer to a prompt whose session ended before its run did.
-fn ended() -> Error {
+fn broken_off(why: &str) -> Error {
     let mut error = Error::internal_error();
-    "the session has ended".clone_into(&mut error.message);
+    why.clone_into(&mut error.message);
     error
 }

@@ -10,7 +10,7 @@ use std::{
 use agent_client_protocol::v1::{Responder, schema::PromptResponse};
 use anabranch_proto::SessionId;
 use anabranch_runtime::Session;
-use tokio_util::sync::CancellationToken;
+use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::refusal::Refusal;
 
@@ -23,6 +23,24 @@ pub(super) struct Turn {
     pub(super) responder: Responder<PromptResponse>,
     /// Stops it, begun or not.
     pub(super) cancel: CancellationToken,
+    /// Tells that it is answered.
+    _answered: DropGuard,
+}
+
+impl Turn {
+    /// A turn that ends when it is cancelled, or the request is.
+    pub(super) fn new(responder: Responder<PromptResponse>) -> Self {
+        let (cancel, answered) = (CancellationToken::new(), CancellationToken::new());
+        let (request, stop, ended) = (responder.cancellation(), cancel.clone(), answered.clone());
+        // Not the connection's: that would wait for it when its client has left.
+        tokio::spawn(async move {
+            tokio::select! {
+                () = request.cancelled() => stop.cancel(),
+                () = ended.cancelled() => {}
+            }
+        });
+        Self { responder, cancel, _answered: answered.drop_guard() }
+    }
 }
 
 /// A root session.
