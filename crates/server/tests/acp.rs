@@ -44,6 +44,8 @@ enum Person {
 struct Seen {
     updates: Arc<Mutex<Vec<s::SessionNotification>>>,
     questions: Arc<Mutex<Vec<s::RequestPermissionRequest>>>,
+    /// How many questions were cancelled.
+    withdrawn: Arc<Mutex<usize>>,
     changed: Arc<Notify>,
 }
 
@@ -137,8 +139,11 @@ async fn talk<T>(
                         s::RequestPermissionOutcome::Selected(selected),
                     ));
                 }
+                let seen = questions.clone();
                 cx.spawn(async move {
                     responder.cancellation().cancelled().await;
+                    *seen.withdrawn.lock().unwrap() += 1;
+                    seen.changed.notify_waiters();
                     responder
                         .respond(s::RequestPermissionResponse::new(s::RequestPermissionOutcome::Cancelled))
                 })
@@ -416,6 +421,36 @@ async fn a_prompt_whose_request_is_cancelled_is_stopped() {
         seen.until(|seen| seen.children().get("hang").cloned()).await;
         answer.cancel()?;
         assert_eq!(answer.block_task().await?.stop_reason, s::StopReason::Cancelled);
+        Ok(())
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cancelled_child_takes_its_question_along() {
+    let agent = in_process(|| master(&["write", "work"]));
+    talk(agent, true, Person::Waits, async |cx, seen| {
+        let session = new_session(&cx).await?;
+        let answer = cx.send_request(prompt(&session));
+        let asked = seen.until(|seen| seen.questions().first().cloned()).await;
+        cx.send_notification(s::CancelNotification::new(asked.session_id.clone()))?;
+        assert_eq!(answer.block_task().await?.stop_reason, s::StopReason::EndTurn);
+        assert!(is_idle(&seen.states()[&asked.session_id.to_string()], &s::IdleStopReason::Cancelled));
+        seen.until(|seen| (*seen.withdrawn.lock().unwrap() == 1).then_some(())).await;
+        Ok(())
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn cards_are_shown_to_everybody_where_they_are_asked_for() {
+    let (ours, theirs) = Channel::duplex();
+    tokio::spawn(AcpServer::new(|_| master(&["work"])).always_cards(true).serve(theirs));
+    talk(ours, true, Person::Allows, async |cx, seen| {
+        let session = new_session(&cx).await?;
+        cx.send_request(prompt(&session)).block_task().await?;
+        assert!(seen.children().is_empty());
+        assert!(seen.updates().iter().all(|update| update.session_id == session));
         Ok(())
     })
     .await;
