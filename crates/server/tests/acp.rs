@@ -7,7 +7,7 @@
 
 use std::{
     collections::BTreeMap,
-    env,
+    path::Path,
     sync::{
         Arc, Mutex,
         atomic::{AtomicUsize, Ordering},
@@ -29,6 +29,8 @@ use anabranch_server::acp::AcpServer;
 use futures::StreamExt as _;
 use serde_json::json;
 use tokio::sync::Notify;
+
+const TEMPORARY: &str = env!("CARGO_TARGET_TMPDIR");
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -170,7 +172,7 @@ fn in_process(make: impl Fn() -> Agent + Send + Sync + 'static) -> Channel {
 }
 
 async fn new_session(cx: &ConnectionTo<AgentRole>) -> Result<s::SessionId, Error> {
-    let new = s::NewSessionRequest::new(env::temp_dir());
+    let new = s::NewSessionRequest::new(TEMPORARY);
     Ok(cx.send_request(new).block_task().await?.session_id)
 }
 
@@ -182,8 +184,7 @@ fn prompt(session: &s::SessionId) -> s::PromptRequest {
 fn demo() -> Agent {
     static COUNT: AtomicUsize = AtomicUsize::new(0);
     let count = COUNT.fetch_add(1, Ordering::Relaxed);
-    let name = format!("anabranch-acp-test-{}-{count}", std::process::id());
-    Plan::new().out(env::temp_dir().join(name)).agent()
+    Plan::new().out(Path::new(TEMPORARY).join(format!("acp-{count}"))).agent()
 }
 
 /// What each agent of the demo says, by its name; the root's has none.
@@ -364,7 +365,7 @@ async fn what_is_not_there_or_not_granted_is_refused_and_says_why() {
         let prompted = cx.send_request(prompt(&child)).block_task().await.unwrap_err();
         let close = s::CloseSessionRequest::new(child.clone());
         let closed = cx.send_request(close).block_task().await.unwrap_err();
-        let load = s::LoadSessionRequest::new(child.clone(), env::temp_dir());
+        let load = s::LoadSessionRequest::new(child.clone(), TEMPORARY);
         let loaded = cx.send_request(load).block_task().await.unwrap_err();
         for error in [&busy, &prompted, &closed, &loaded] {
             assert_eq!(error.code, Error::invalid_params().code, "{}", error.message);
@@ -472,7 +473,9 @@ async fn a_client_that_leaves_ends_what_was_done_for_it() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_binary_speaks_the_protocol_over_a_pipe() {
-    let binary = AcpAgentConfig::new(env!("CARGO_BIN_EXE_anabranch")).args(["acp", "--quick"]);
+    let binary = AcpAgentConfig::new(env!("CARGO_BIN_EXE_anabranch"))
+        .args(["acp", "--quick"])
+        .env("TMPDIR", TEMPORARY);
     talk(AcpAgent::new(binary), true, Person::Allows, async |cx, seen| {
         let session = new_session(&cx).await?;
         for _ in 0..2 {
