@@ -1,5 +1,6 @@
 //! The command line of `anabranch`.
 
+mod acp;
 mod serve;
 mod signals;
 
@@ -18,6 +19,8 @@ struct Options {
 /// One for each way to be served.
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// Speaks the Agent Client Protocol over stdin and stdout, with the demo's agents.
+    Acp(acp::Options),
     /// Serves the demo's agents over HTTP, as runs of AG-UI.
     Serve(serve::Options),
 }
@@ -32,6 +35,7 @@ pub fn main() -> ExitCode {
     };
     let ended = runtime.block_on(async {
         match command {
+            Command::Acp(options) => acp::run(options).await,
             Command::Serve(options) => serve::run(options).await,
         }
     });

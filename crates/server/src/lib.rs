@@ -1,9 +1,10 @@
-//! Agents and their sub-agents over HTTP, as runs of AG-UI.
+//! Agents and their sub-agents, over the protocols that their frontends speak.
 #![doc = include_str!("../README.md")]
-//! It is **not** a home for agents: a [`Server`] is given a function that makes one per thread; the binary `anabranch`
-//! gives it the demo's. It keeps threads in memory alone and offers no cursor to resume a response with.
+//! It is **not** a home for agents: a [`Server`] is given a function that makes one per thread, an
+//! [`AcpServer`](acp::AcpServer) one that makes one per session; the binary `anabranch` gives them the demo's. Both keep
+//! sessions in memory alone and offer no cursor to resume with.
 //!
-//! # Invariants
+//! # Invariants of [`Server`]
 //! - A thread is one session, and one request at a time is served from it.
 //! - A response that is dropped before its run's end stops that run. A run that waits for an answer outlives its response.
 //! - Whatever a client sends, the answer is a status with an error in JSON, or a run of the protocol; never the end of the
@@ -14,6 +15,7 @@
 // A panic in a library is a lost stream.
 #![warn(clippy::expect_used, clippy::indexing_slicing, clippy::panic, clippy::unwrap_used)]
 
+pub mod acp;
 mod ag_ui;
 mod cli;
 mod error;

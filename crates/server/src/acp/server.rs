@@ -1,0 +1,78 @@
+//! Agents for the clients of the protocol.
+
+use std::{fmt, path::PathBuf, sync::Arc};
+
+use agent_client_protocol::{Agent as AgentRole, ConnectTo, LineDirection, Stdio};
+use anabranch_proto::SessionId;
+use anabranch_runtime::Agent;
+
+use super::{AcpError, connection::Connection, flow::Flow};
+
+/// A session that a client asks for.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct NewSession {
+    /// Its id.
+    pub id: SessionId,
+    /// The folder that the client works in.
+    pub cwd: PathBuf,
+}
+
+/// Makes the agent of a session.
+pub(super) type Make = dyn Fn(&NewSession) -> Agent + Send + Sync;
+
+/// Serves clients of the Agent Client Protocol. Cloning is cheap.
+#[derive(Clone)]
+#[must_use]
+pub struct AcpServer {
+    pub(super) make: Arc<Make>,
+    pub(super) always_cards: bool,
+}
+
+impl AcpServer {
+    /// Serves the agents that `make` makes, one for each session.
+    pub fn new(make: impl Fn(&NewSession) -> Agent + Send + Sync + 'static) -> Self {
+        Self { make: Arc::new(make), always_cards: false }
+    }
+
+    /// Whether sub-agents are cards even for a client that knows sessions of theirs. By default not.
+    pub fn always_cards(mut self, always: bool) -> Self {
+        self.always_cards = always;
+        self
+    }
+
+    /// Serves the client at stdin and stdout, until stdin ends. Nothing else may write to stdout.
+    ///
+    /// # Errors
+    /// When the connection breaks off.
+    ///
+    /// # Panics
+    /// Outside a tokio runtime.
+    pub async fn serve_stdio(self) -> Result<(), AcpError> {
+        let flow = Flow::counted();
+        let written = flow.clone();
+        let stdio = Stdio::new().with_debug(move |line, direction| {
+            if let LineDirection::Stdout = direction {
+                written.line(line);
+            }
+        });
+        Connection::serve(self, stdio, flow).await
+    }
+
+    /// Serves the client at `transport`, until it closes. What the transport does not write waits without a bound.
+    ///
+    /// # Errors
+    /// When the connection breaks off.
+    ///
+    /// # Panics
+    /// Outside a tokio runtime.
+    pub async fn serve(self, transport: impl ConnectTo<AgentRole> + 'static) -> Result<(), AcpError> {
+        Connection::serve(self, transport, Flow::uncounted()).await
+    }
+}
+
+impl fmt::Debug for AcpServer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AcpServer").field("always_cards", &self.always_cards).finish_non_exhaustive()
+    }
+}
