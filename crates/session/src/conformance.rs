@@ -177,6 +177,25 @@ pub async fn a_gap_is_refused(log: &dyn EventLog) {
     assert_eq!(follow(log, 0, last(&all), 100).await, all);
 }
 
+/// A batch that has another event under a number that the log has given is refused whole: two write to one log.
+pub async fn a_second_writer_is_refused(log: &dyn EventLog) {
+    let all = conversation(2);
+    let (head, tail) = all.split_at(60);
+    log.append(head).expect("there is room");
+    let Admitted { seq, event, .. } = head.last().expect("an event");
+    let mut other = Event::clone(event);
+    other.id = "another".into();
+    let mut batch = vec![Admitted::new(*seq, Arc::new(other))];
+    batch.extend_from_slice(tail);
+    match log.append(&batch) {
+        Err(AppendError::Conflict { seq: 60 }) => {}
+        other => panic!("a second writer gives {other:?}"),
+    }
+    readable(log, 60).await;
+    assert_eq!(follow(log, 0, 60, 100).await, head);
+    assert_eq!(*log.appended().borrow(), 60, "nothing of the batch was appended");
+}
+
 /// A run of 5,000 events is resumed at every cursor, each time with a cut between what is replayed and what comes live:
 /// no gap, no repeat. Then once more, when the log is at rest.
 pub async fn every_cursor_gives_what_follows_once(log: &dyn EventLog) {

@@ -105,7 +105,7 @@ pub use accumulator::MessageAccumulator;
 pub use counters::Counters;
 pub use ending::Ending;
 pub use limits::Limits;
-pub use log::{AppendError, Batch, EventLog, LogError};
+pub use log::{AppendError, Batch, EventLog, Forgotten, LogError};
 pub use memory::MemoryLog;
 pub use processor::EventProcessor;
 pub use tree::{Announcement, SessionRecord, SessionTree, Status};

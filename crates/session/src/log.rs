@@ -1,8 +1,8 @@
 //! Where admitted events are kept.
 
-use std::{error::Error, fmt, sync::Arc};
+use std::{error::Error, fmt, future, sync::Arc};
 
-use anabranch_proto::Admitted;
+use anabranch_proto::{Admitted, Message};
 use futures::future::BoxFuture;
 use tokio::sync::watch;
 
@@ -49,6 +49,31 @@ pub trait EventLog: fmt::Debug + Send + Sync {
     fn room(&self) -> Option<BoxFuture<'_, ()>> {
         None
     }
+
+    /// What the events that were forgotten came to, from which a session that goes on starts.
+    ///
+    /// None where nothing was forgotten, and by default: a log may forget without keeping that.
+    fn forgotten(&self) -> BoxFuture<'_, Result<Option<Forgotten>, LogError>> {
+        Box::pin(future::ready(Ok(None)))
+    }
+}
+
+/// What the forgotten events of a log came to.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Forgotten {
+    /// The number of the last event that was forgotten. Nothing was running behind it.
+    pub upto: u64,
+    /// The root's conversation up to there.
+    pub conversation: Vec<Message>,
+}
+
+impl Forgotten {
+    /// What events up to a number came to.
+    #[must_use]
+    pub fn new(upto: u64, conversation: Vec<Message>) -> Self {
+        Self { upto, conversation }
+    }
 }
 
 /// What a read gave.
@@ -81,6 +106,12 @@ pub enum AppendError {
         /// The number that came.
         found: u64,
     },
+    /// The log has another event with a number of the batch's: two write to it.
+    #[error("the log has another event with the number {seq}: a log has one writer")]
+    Conflict {
+        /// The number.
+        seq: u64,
+    },
     /// The log takes no more events.
     #[error("the event log takes no more events")]
     Failed(#[source] Arc<dyn Error + Send + Sync>),
@@ -94,11 +125,21 @@ impl AppendError {
 
     /// What of a batch a log does not have yet, whose last event has the number `last`.
     ///
+    /// `known` gives the event that the log has under a number; none where it cannot tell.
+    ///
     /// # Errors
-    /// When there would be a gap.
-    pub fn check(last: u64, batch: &[Admitted]) -> Result<&[Admitted], Self> {
-        let known = batch.partition_point(|admitted| admitted.seq <= last);
-        let fresh = batch.get(known..).unwrap_or_default();
+    /// When there would be a gap, or the batch has other events than the log.
+    pub fn check<'batch, 'log>(
+        last: u64,
+        batch: &'batch [Admitted],
+        known: impl Fn(u64) -> Option<&'log Admitted>,
+    ) -> Result<&'batch [Admitted], Self> {
+        let (again, fresh) = batch.split_at(batch.partition_point(|admitted| admitted.seq <= last));
+        for Admitted { seq, event, .. } in again {
+            if known(*seq).is_some_and(|known| known.event.id != event.id) {
+                return Err(Self::Conflict { seq: *seq });
+            }
+        }
         for (last, admitted) in (last..).zip(fresh) {
             if Some(admitted.seq) != last.checked_add(1) {
                 return Err(Self::Gap { last, found: admitted.seq });

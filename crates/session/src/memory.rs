@@ -120,7 +120,7 @@ impl EventLog for MemoryLog {
     fn append(&self, batch: &[Admitted]) -> Result<(), AppendError> {
         let mut kept = self.lock();
         // The last event is never forgotten.
-        let fresh = AppendError::check(kept.last().unwrap_or_default(), batch)?;
+        let fresh = AppendError::check(kept.last().unwrap_or_default(), batch, |number| kept.at(number))?;
         for admitted in fresh {
             kept.push(admitted, self.retention);
         }

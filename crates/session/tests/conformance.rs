@@ -23,6 +23,11 @@ async fn a_gap_is_refused() {
 }
 
 #[tokio::test]
+async fn a_second_writer_is_refused() {
+    conformance::a_second_writer_is_refused(&MemoryLog::new()).await;
+}
+
+#[tokio::test]
 async fn every_cursor_gives_what_follows_once() {
     conformance::every_cursor_gives_what_follows_once(&MemoryLog::new()).await;
 }
