@@ -21,7 +21,7 @@ pub trait EventLog: fmt::Debug + Send + Sync {
     /// When the log takes no more, or the batch does not follow what it has; nothing of the batch was appended.
     fn append(&self, batch: &[Admitted]) -> Result<(), AppendError>;
 
-    /// The events after number `after`, at most `max`; an empty batch where there are none, and where `max` is 0.
+    /// The events after number `after`: at most `max`, at least one where there are any, none where `max` is 0.
     ///
     /// Never waits for events to come. Dropping the future loses nothing.
     ///
