@@ -203,7 +203,7 @@ pub async fn every_cursor_gives_what_follows_once(log: &dyn EventLog) {
     let all = &conversation(EVENTS / RUN);
     let mut readers = FuturesUnordered::new();
     // The reader of a cursor comes when so many events lie before the seam.
-    let mut coming: Vec<(u64, u64)> = (0..=EVENTS).map(|after| (after + after * 7 % 97, after)).collect();
+    let mut coming: Vec<(u64, u64)> = (0..=EVENTS).map(|after| (after + after * 7 % 31, after)).collect();
     coming.sort_unstable();
     let mut coming = coming.into_iter().peekable();
     let mut batches = batches(all, |index| index % 11);
@@ -211,7 +211,7 @@ pub async fn every_cursor_gives_what_follows_once(log: &dyn EventLog) {
     loop {
         while let Some((_, after)) = coming.next_if(|(seam, _)| *seam <= end || end == EVENTS) {
             // Some read on to the end, the others well past the seam.
-            let upto = if after % 500 == 0 { EVENTS } else { (after + 110).min(EVENTS) };
+            let upto = if after % 1_000 == 0 { EVENTS } else { (after + 40).min(EVENTS) };
             let max = usize::try_from(1 + after % 40).expect("a small number");
             readers.push(async move {
                 let read = follow(log, after, upto, max).await;
@@ -241,7 +241,7 @@ pub async fn at_rest_every_cursor_gives_what_follows(log: &dyn EventLog, all: &[
 
 /// Many readers at once, each with a pace of its own, have the same events; one that never reads harms none.
 pub async fn many_readers_have_the_same(log: &dyn EventLog) {
-    let all = &conversation(20);
+    let all = &conversation(6);
     let idle = log.read(0, 1);
     let readers = (0..100_usize).map(|reader| async move {
         let (mut seen, mut after) = (Vec::new(), 0);

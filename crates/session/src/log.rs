@@ -35,6 +35,13 @@ pub trait EventLog: fmt::Debug + Send + Sync {
     /// Marked as changed without a change where such a log will give no more: [`read`](Self::read) then says why.
     fn appended(&self) -> watch::Receiver<u64>;
 
+    /// The number of the last event appended, which readers may not see yet.
+    ///
+    /// By default that of the last event that can be read.
+    fn last(&self) -> u64 {
+        *self.appended().borrow()
+    }
+
     /// The number of the last event that outlives this process, to be watched.
     ///
     /// By default that of the last event that can be read: a log in memory has nothing that is safer.

@@ -183,6 +183,10 @@ impl Log {
         self.lock().tail.is_waiting()
     }
 
+    pub(crate) fn last(&self) -> u64 {
+        self.lock().tail.appended()
+    }
+
     pub(crate) fn watch_readable(&self) -> watch::Receiver<u64> {
         self.readable.subscribe()
     }

@@ -322,6 +322,10 @@ impl EventLog for SessionLog {
         self.log.watch_readable()
     }
 
+    fn last(&self) -> u64 {
+        self.log.last()
+    }
+
     fn durable(&self) -> watch::Receiver<u64> {
         self.log.watch_durable()
     }

@@ -98,6 +98,10 @@ impl Tail {
         self.held.front().map_or(self.appended, |barrier| barrier - 1)
     }
 
+    pub(crate) fn appended(&self) -> u64 {
+        self.appended
+    }
+
     pub(crate) fn has_room(&self) -> bool {
         self.waiting <= self.room
     }
