@@ -56,6 +56,9 @@ pub(crate) fn open_reader(path: &Path, lock_wait: Duration) -> Result<Connection
 }
 
 fn open(path: &Path, flags: OpenFlags, lock_wait: Duration) -> Result<Connection, StoreError> {
+    if path.is_dir() {
+        return Err(StoreError::cannot_open(path, io::ErrorKind::IsADirectory.into()));
+    }
     // Each connection is used by one thread at a time, and a path is a path.
     let opened = Connection::open_with_flags(path, flags | OpenFlags::SQLITE_OPEN_NO_MUTEX);
     let connection = opened.map_err(|error| match error.sqlite_error_code() {
