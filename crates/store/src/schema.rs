@@ -35,6 +35,9 @@ pub(crate) fn open_writer(path: &Path, options: &StoreOptions) -> Result<Connect
         Safety::ProcessEnd => "NORMAL",
     };
     connection.pragma_update(None, "synchronous", synchronous)?;
+    // Whoever deletes a row here deletes what refers to it first; that a row is there to refer to would be looked up with
+    // every event, and with every session that is deleted all events would be gone through.
+    connection.pragma_update(None, "foreign_keys", false)?;
     if let Some(bytes) = options.file_bytes {
         let page: u32 = connection.query_row("PRAGMA page_size", [], |row| row.get(0))?;
         let pages = i64::try_from(bytes / u64::from(page.max(1))).unwrap_or(i64::MAX).max(1);

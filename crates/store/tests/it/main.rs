@@ -6,3 +6,4 @@ mod faults;
 mod opening;
 mod retention;
 mod support;
+mod versions;
