@@ -3,6 +3,7 @@
 // A panic in a library is a lost stream.
 #![warn(clippy::expect_used, clippy::indexing_slicing, clippy::panic, clippy::unwrap_used)]
 
+mod encode;
 mod error;
 mod forget;
 mod insert;
