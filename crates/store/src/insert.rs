@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use anabranch_proto::{
-    Admitted, Event, EventKind, Outcome, Scope, SessionId, SpawnMechanism, event::MessageOrigin,
+    Admitted, Event, EventId, EventKind, Outcome, Scope, SessionId, SpawnMechanism, event::MessageOrigin,
 };
 use rusqlite::{
     Connection, ErrorCode, OptionalExtension as _, ToSql, params,
@@ -258,6 +258,17 @@ pub(crate) fn root(
             Ok((row.get(0)?, row.get(1)?, number(row.get(3)?), number(row.get(2)?)))
         })
         .optional()
+}
+
+/// The ids of the last events of a root, at most so many, in order.
+pub(crate) fn last_ids(connection: &Connection, root: i64, max: u32) -> rusqlite::Result<Vec<EventId>> {
+    let mut query = connection.prepare_cached(
+        "SELECT coalesce(json ->> '$.event.id', json ->> '$.id') FROM event WHERE root = ?1 ORDER BY seq DESC LIMIT ?2",
+    )?;
+    let ids = query.query_map(params![root, max], |row| row.get::<_, String>(0).map(EventId::new))?;
+    let mut ids: Vec<_> = ids.collect::<Result<_, _>>()?;
+    ids.reverse();
+    Ok(ids)
 }
 
 /// The outcome of that name.

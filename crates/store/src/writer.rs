@@ -27,6 +27,9 @@ use crate::{
 const COMMIT_EVENTS: usize = 8_192;
 const COMMIT_BYTES: usize = 8 << 20;
 
+/// Of how many events in the file it is known by their ids that they are not appended again.
+const LAST_IDS: u32 = 64;
+
 /// After a fault, how long until what waits is tried again.
 const RETRY: Duration = Duration::from_secs(1);
 
@@ -273,7 +276,8 @@ impl Writer {
         let found = insert::root(&self.connection, id)?;
         let (root, epoch, last, forgotten) =
             found.ok_or_else(|| StoreError::NoSession { session: id.clone() })?;
-        let log = Log::new((id.clone(), epoch, root), (last, forgotten), &self.shared.options);
+        let ids = insert::last_ids(&self.connection, root, LAST_IDS)?;
+        let log = Log::new((id.clone(), epoch, root), (last, forgotten), ids, &self.shared.options);
         let log = Arc::new(log);
         self.logs.retain(|_, log| log.strong_count() > 0);
         self.logs.insert(id.clone(), Arc::downgrade(&log));
