@@ -41,8 +41,8 @@ pub struct EventProcessor {
     pub(crate) refused: Refused,
     pub(crate) counters: Counters,
     recent: Recent,
-    conversation: MessageAccumulator,
-    seq: u64,
+    pub(crate) conversation: MessageAccumulator,
+    pub(crate) seq: u64,
     state: State,
 }
 

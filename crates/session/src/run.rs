@@ -92,6 +92,8 @@ pub(crate) struct OpenCall {
     pub(crate) reply: ReplyId,
     pub(crate) arguments: Arguments,
     pub(crate) result: CallResult,
+    /// Whether a person was asked whether it may run, and has not answered.
+    pub(crate) is_asked: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -148,6 +150,7 @@ impl Run {
                     reply: start.reply_id.clone(),
                     arguments: Arguments::Open,
                     result: CallResult::Missing,
+                    is_asked: false,
                 };
                 self.calls.insert(start.tool_call_id.clone(), call);
             }
@@ -163,6 +166,7 @@ impl Run {
                         reply: start.reply_id.clone(),
                         arguments: Arguments::Complete,
                         result: CallResult::Open,
+                        is_asked: false,
                     };
                     self.calls.insert(start.tool_call_id.clone(), call);
                 }
@@ -180,6 +184,16 @@ impl Run {
                     });
                 }
             }
+            EventKind::RequireUserConfirm(require) => {
+                for call in &require.tool_calls {
+                    self.settle(&call.id, |call| call.is_asked = true);
+                }
+            }
+            EventKind::UserConfirmResult(result) => {
+                for answer in &result.confirm_results {
+                    self.settle(&answer.tool_call.id, |call| call.is_asked = false);
+                }
+            }
             EventKind::TextBlockDelta(_)
             | EventKind::ThinkingBlockDelta(_)
             | EventKind::DataBlockDelta(_)
@@ -187,9 +201,7 @@ impl Run {
             | EventKind::ToolCallDelta(_)
             | EventKind::ToolResultTextDelta(_)
             | EventKind::ToolResultDataDelta(_)
-            | EventKind::RequireUserConfirm(_)
             | EventKind::RequireExternalExecution(_)
-            | EventKind::UserConfirmResult(_)
             | EventKind::UserInterrupt(_)
             | EventKind::ExceedMaxIters(_)
             | EventKind::Custom(_)
