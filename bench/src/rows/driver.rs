@@ -1,0 +1,74 @@
+//! Driver, log and reader against one bounded channel.
+
+use anabranch_runtime::Read;
+use futures::StreamExt as _;
+
+use crate::{
+    deltas::{AROUND, Speaker},
+    floors::through,
+    measure::{Scale, in_turn, per_item, runtime},
+    report::{Budget, Row, Unit},
+    tools::{StreamTool, caller, master, stamp},
+};
+
+/// One child and 64.
+#[must_use]
+pub fn rows(scale: Scale) -> Vec<Row> {
+    [1, 64]
+        .into_iter()
+        .map(|children| {
+            let each = scale.events / children;
+            let mut ours = || session(children, each);
+            let mut floor = || channel(children, each);
+            let mut moved = || {
+                let event = speaker().piece();
+                per_item(children * each, || {
+                    runtime().block_on(through(children, each, move || std::sync::Arc::clone(&event)))
+                })
+            };
+            let series = in_turn(scale.rounds, &mut [&mut ours, &mut floor, &mut moved]);
+            Row::new(
+                "driver",
+                format!("a session, {children} children to a reader"),
+                series.ratio(0, 1),
+                Unit::Times,
+                Budget::AtMost(3.0),
+            )
+            .source("Arc<Event> of a text delta, made when polled or sent")
+            .beside("ours", series.median(0), Unit::Nanos)
+            .beside("mpsc(256)", series.median(1), Unit::Nanos)
+            .beside("mpsc(256) of one event, made before", series.median(2), Unit::Nanos)
+        })
+        .collect()
+}
+
+/// What an event costs from a tool through a whole session to its reader.
+#[must_use]
+pub fn session(children: usize, each: usize) -> f64 {
+    let talk =
+        StreamTool::new("talk", move |context| super::merge::live(context.caller(), context.call_id(), each));
+    let agent = master("talk", children).tool(talk).build();
+    let total = children * (each + AROUND);
+    per_item(total, || {
+        runtime().block_on(async {
+            let reply = agent.reply_stream("go");
+            let read = reply.filter(|read| std::future::ready(is_childs(read))).count().await;
+            assert_eq!(read, total - children, "every event is read");
+        });
+    })
+}
+
+fn is_childs(read: &Read) -> bool {
+    matches!(read, Read::Event(admitted) if admitted.event.scope.depth() > 0)
+}
+
+fn channel(children: usize, each: usize) -> f64 {
+    let speaker = speaker();
+    per_item(children * each, || runtime().block_on(through(children, each, move || speaker.piece())))
+}
+
+fn speaker() -> Speaker {
+    let stamp = stamp();
+    let caller = caller(&stamp);
+    Speaker::new(&stamp, &caller.scope, &caller.session_id, &"call_0".into())
+}

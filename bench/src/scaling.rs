@@ -1,0 +1,82 @@
+//! Cost against number: what the plots show.
+
+use crate::{
+    measure::{Scale, median},
+    plot::{Line, svg},
+    rows::{depth, driver, linear, merge},
+};
+
+/// A plot: its file's name and its text.
+pub struct Plot {
+    /// The name, without the ending.
+    pub name: &'static str,
+    /// The SVG.
+    pub svg: String,
+    /// The lines, for the file of numbers.
+    pub lines: Vec<Line>,
+}
+
+/// Children, depth and deltas. What idle sessions and children hold is among the rows.
+#[must_use]
+pub fn plots(scale: Scale) -> Vec<Plot> {
+    vec![children(scale), levels(scale), deltas(scale)]
+}
+
+fn children(scale: Scale) -> Plot {
+    let counts = [4_usize, 16, 64, 256, 1_000, 4_000, 10_000];
+    let (mut ours, mut floor, mut session) = (Vec::new(), Vec::new(), Vec::new());
+    for count in counts {
+        let series = merge::measure(Scale { rounds: 3, ..scale }, count);
+        ours.push((number(count), series.median(0)));
+        floor.push((number(count), series.median(1)));
+        let each = (scale.events / count).max(1);
+        session.push((number(count), thrice(|| driver::session(count, each))));
+    }
+    let lines = vec![
+        ("merged".to_owned(), ours),
+        ("SelectAll".to_owned(), floor),
+        ("whole session".to_owned(), session),
+    ];
+    let svg = svg("An event's cost by the number of children", "children", "ns of CPU per event", &lines);
+    Plot { name: "children", svg, lines }
+}
+
+fn levels(scale: Scale) -> Plot {
+    let lines = vec![
+        (
+            "pipeline".to_owned(),
+            (1..=5).map(|at| (number(at), thrice(|| depth::nested(at, scale.events)))).collect(),
+        ),
+        (
+            "whole session".to_owned(),
+            (1..=5).map(|at| (number(at), thrice(|| depth::in_session(at, scale.events)))).collect(),
+        ),
+    ];
+    let svg = svg("An event's cost by depth", "depth", "ns of CPU per event", &lines);
+    Plot { name: "depth", svg, lines }
+}
+
+fn deltas(scale: Scale) -> Plot {
+    let most = if scale.events >= Scale::FULL.events { 6 } else { 5 };
+    let lines: Vec<Line> = linear::CASES
+        .iter()
+        .map(|(name, cost)| {
+            let points = (2..=most).map(|power| {
+                let count = 10_usize.pow(power);
+                (number(count), thrice(|| cost(count)))
+            });
+            ((*name).to_owned(), points.collect())
+        })
+        .collect();
+    let svg = svg("A delta's cost by the number of deltas", "deltas", "ns of CPU per delta", &lines);
+    Plot { name: "deltas", svg, lines }
+}
+
+fn thrice(mut cost: impl FnMut() -> f64) -> f64 {
+    median((0..3).map(|_| cost()).collect())
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a few millions at most")]
+fn number(count: usize) -> f64 {
+    count as f64
+}

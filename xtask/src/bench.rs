@@ -1,0 +1,48 @@
+//! `cargo xtask bench`: builds the bench, a workspace of its own, and runs it.
+
+use std::path::Path;
+use std::process::{Command, ExitCode};
+
+use clap::Args;
+
+use crate::error::Error;
+use crate::metadata::{Depth, Metadata};
+use crate::process;
+
+/// What to measure.
+#[derive(Debug, Args)]
+pub(crate) struct BenchArgs {
+    /// Fewer events and rounds, and none of the peers: shows that all of it works, and roughly where things stand
+    #[arg(long)]
+    quick: bool,
+    /// Only the rows of these budgets
+    #[arg(long, value_name = "ROW")]
+    only: Vec<String>,
+}
+
+/// Prints the table; a row that misses its budget is printed so and fails nothing, for time is no gate.
+pub(crate) fn run(args: &BenchArgs) -> Result<ExitCode, Error> {
+    let metadata = Metadata::load(Depth::Members)?;
+    let (root, target) = (&metadata.workspace_root, metadata.target_directory.join("bench"));
+    process::output(&mut build(root, &target, "anabranch-bench"))?;
+    process::output(&mut build(root, &target, "anabranch-bench-memory"))?;
+    let mut command = Command::new(target.join("release/anabranch-bench"));
+    command.arg("--out").arg(target.join("results"));
+    if args.quick {
+        command.arg("--quick");
+    }
+    for only in &args.only {
+        command.args(["--only", only]);
+    }
+    let passed = process::status(&mut command)?.success();
+    println!("the table as JSON, and plots: target/bench/results/");
+    Ok(if passed { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// A package of the bench's workspace, each built alone: what one peer asks of a shared dependency changes no other.
+fn build(root: &Path, target: &Path, package: &str) -> Command {
+    let mut build = process::cargo();
+    build.args(["build", "--release", "--locked", "-p", package]);
+    build.arg("--manifest-path").arg(root.join("bench/Cargo.toml")).arg("--target-dir").arg(target);
+    build
+}
