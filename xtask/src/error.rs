@@ -46,6 +46,16 @@ pub(crate) enum Error {
         /// What it printed.
         output: String,
     },
+    /// An option selects nothing.
+    #[error("no {what} is called `{name}`; there are:\n{known}")]
+    Nothing {
+        /// What was looked for.
+        what: &'static str,
+        /// The name that was given.
+        name: String,
+        /// The names that there are, a line each.
+        known: String,
+    },
     /// `cargo metadata` printed something else than was expected of it.
     #[error("cannot understand the output of `cargo metadata`")]
     Metadata(#[from] serde_json::Error),

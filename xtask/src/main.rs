@@ -58,7 +58,7 @@ enum Command {
     Bench(bench::BenchArgs),
     /// Count instructions at two sizes: what is linear stays so
     Linear,
-    /// Step through every order in which threads can wake the streams of the merge
+    /// Step through the orders in which threads can wake the streams of the merge
     Model,
     /// Check what the compiler does not: layers, licences, sources, manifests, texts, links
     Tidy,

@@ -1,4 +1,5 @@
-//! `cargo xtask model`: steps through every order in which threads can wake the streams of the pipeline's merge.
+//! `cargo xtask model`: steps through the orders in which threads can wake the streams of the pipeline's merge: all of
+//! them, or in the larger scenarios those with few interruptions, as it prints.
 
 use std::process::ExitCode;
 

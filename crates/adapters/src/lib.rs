@@ -3,6 +3,7 @@
 //! # What is here
 //! - [`Adapter`]: what turns events into frames.
 //! - [`encode`]: what turns an adapter into bytes, with the framing as a type.
+//! - [`visibility`]: what hides thinking, prompts, children and more before an adapter.
 //! - [`coalesce`]: what merges pieces of text before an adapter.
 //! - [`intent`]: what the events mean to a frontend that shows cards; the adapters here are written over it.
 //! - `acp` (feature `acp`): the Agent Client Protocol, for editors.
@@ -38,6 +39,7 @@ mod sanitize;
 pub mod text;
 #[cfg(feature = "tool-calls")]
 pub mod tool_calls;
+pub mod visibility;
 
 pub use adapter::Adapter;
 pub use encode::Encode;

@@ -1,102 +1,62 @@
 //! What others wrote, made harmless to whoever shows it.
 //!
-//! Names, titles and descriptions become one line without control characters, terminal escapes or characters that
-//! reverse the direction of writing. A model's text keeps line ends and tabs. A control character is replaced by its
-//! picture (`␛` for escape), one without a picture by U+FFFD; nothing is removed, so that what was there is seen.
+//! Names, titles and descriptions become one line without control characters, terminal escapes, characters that reverse the
+//! direction of writing or such as nobody sees. A model's text keeps line ends and tabs. A control character is replaced
+//! by its picture (`␛` for escape), all else by U+FFFD; nothing is removed, so that what was there is seen. Joiners
+//! and variation selectors stay where they belong: behind what they change, which makes emoji of emoji.
 
 use std::borrow::Cow;
 
 /// One line of others' text: a name, a title, a description.
 pub(crate) fn line(text: &str) -> Cow<'_, str> {
-    if !text.contains(|c| in_line(c) != c) {
+    let mut before = None;
+    let is_harmless = |c| {
+        let shown = shown(c, before);
+        before = Some(shown);
+        shown == c
+    };
+    if text.chars().all(is_harmless) {
         return Cow::Borrowed(text);
     }
-    Cow::Owned(text.chars().map(in_line).collect())
+    let mut before = None;
+    Cow::Owned(text.chars().map(|c| next_shown(c, &mut before)).collect())
 }
 
-/// One line of others' text with white space collapsed, cut to at most `most` characters, `…` included where it is
-/// cut or `is_cut` says that it was before.
-#[cfg(feature = "text")]
-pub(crate) fn shortened(text: &str, most: usize, is_cut: bool) -> String {
-    let mut out = String::new();
-    let mut left = most;
-    let mut words = text.split_whitespace().peekable();
-    while let Some(word) = words.next() {
-        for c in word.chars().chain(words.peek().map(|_| ' ')) {
-            if left == 0 {
-                out.pop();
-                out.push('…');
-                return out;
-            }
-            out.push(in_line(c));
-            left -= 1;
-        }
-    }
-    if is_cut {
-        if left == 0 {
-            out.pop();
-        }
-        out.push('…');
-    }
-    out
+/// The character as it is shown behind the last one, of which note is taken.
+pub(crate) fn next_shown(c: char, before: &mut Option<char>) -> char {
+    let shown = shown(c, *before);
+    *before = Some(shown);
+    shown
 }
 
-/// A stream of a model's text, made harmless piece by piece; where the pieces are cut makes no difference.
-///
-/// `\r\n` becomes `\n`. A carriage return alone would let later text overwrite earlier, so it becomes its picture.
-#[cfg(feature = "text")]
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Stream {
-    /// The last piece ended in a carriage return, which is not out yet.
-    after_return: bool,
-}
-
-#[cfg(feature = "text")]
-impl Stream {
-    /// Appends the next piece to `out`.
-    pub(crate) fn push(&mut self, piece: &str, out: &mut String) {
-        for c in piece.chars() {
-            if std::mem::take(&mut self.after_return) && c != '\n' {
-                out.push('␍');
-            }
-            match c {
-                '\r' => self.after_return = true,
-                '\n' | '\t' => out.push(c),
-                c => out.push(visible(c)),
-            }
-        }
-    }
-
-    /// Appends what was held back.
-    pub(crate) fn end(&mut self, out: &mut String) {
-        if std::mem::take(&mut self.after_return) {
-            out.push('␍');
-        }
-    }
-
-    /// Whether the next piece stays as it is.
-    pub(crate) fn keeps(&self, piece: &str) -> bool {
-        !self.after_return && !piece.contains(|c| c != '\n' && c != '\t' && visible(c) != c)
-    }
-}
-
-/// The character, or what is shown for one that controls a line's looks.
-fn in_line(c: char) -> char {
-    match c {
-        // Marks, embeddings, overrides and isolates of direction; line and paragraph separators.
-        '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => '\u{fffd}',
-        c => visible(c),
-    }
-}
-
-/// The character, or what is shown for a control character.
-fn visible(c: char) -> char {
+/// The character, or what is shown for one that a terminal would obey or that nobody would see, behind another one or at
+/// the begin of a line.
+fn shown(c: char, before: Option<char>) -> char {
     match c {
         '\0'..='\x1f' => char::from_u32(0x2400 + u32::from(c)).unwrap_or('\u{fffd}'),
         '\x7f' => '\u{2421}',
-        '\u{80}'..='\u{9f}' => '\u{fffd}',
+        // Joiners and variation selectors, behind what they can change: in a name of plain letters they would make
+        // another that looks the same.
+        '\u{200c}' | '\u{200d}' | '\u{fe00}'..='\u{fe0f}' | '\u{e0100}'..='\u{e01ef}' if changes(c, before) => c,
+        '\u{80}'..='\u{9f}'
+        // The soft hyphen, fillers, spaces without a width, tags.
+        | '\u{ad}' | '\u{34f}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}' | '\u{180b}'..='\u{180f}' | '\u{200b}'..='\u{200d}'
+        | '\u{2060}'..='\u{2065}' | '\u{206a}'..='\u{206f}' | '\u{3164}' | '\u{fe00}'..='\u{fe0f}' | '\u{feff}' | '\u{ffa0}' | '\u{fff0}'..='\u{fffb}'
+        | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e0fff}'
+        // Marks, embeddings, overrides and isolates of direction; line and paragraph separators.
+        | '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => '\u{fffd}',
         c => c,
     }
+}
+
+/// Whether a joiner or a variation selector can change what it follows.
+fn changes(c: char, before: Option<char>) -> bool {
+    let is_joiner = |c| matches!(c, '\u{200c}' | '\u{200d}');
+    before.is_some_and(|before| match c {
+        // The sign of a keycap.
+        '\u{fe0f}' if matches!(before, '0'..='9' | '#' | '*') => true,
+        _ => !before.is_ascii() && before != '\u{fffd}' && !is_joiner(before),
+    })
 }
 
 #[cfg(test)]
@@ -128,32 +88,26 @@ mod tests {
         }
     }
 
-    #[cfg(feature = "text")]
     #[test]
-    fn shortening_collapses_and_cuts() {
-        assert_eq!(shortened("  {\n  \"a\": 1\n}", 80, false), "{ \"a\": 1 }");
-        assert_eq!(shortened("abcdef", 6, false), "abcdef");
-        assert_eq!(shortened("abcdef", 5, false), "abcd…");
-        assert_eq!(shortened("abc", 80, true), "abc…");
-        assert_eq!(shortened("abc", 3, true), "ab…");
-        assert_eq!(shortened("äöü ß", 4, false), "äöü…");
-        assert_eq!(shortened("a\x1b[0m", 80, false), "a␛[0m");
-        assert_eq!(shortened("", 80, false), "");
-    }
-
-    #[cfg(feature = "text")]
-    #[test]
-    fn text_keeps_lines_and_tabs_and_loses_escapes_wherever_it_is_cut() {
-        let text = "a\tb\r\nc\rd\x1b]0;title\x07\r";
-        let expected = "a\tb\nc␍d␛]0;title␇␍";
-        for cut in 0..=text.len() {
-            let (mut stream, mut out) = (Stream::default(), String::new());
-            stream.push(&text[..cut], &mut out);
-            stream.push(&text[cut..], &mut out);
-            stream.end(&mut out);
-            assert_eq!(out, expected, "cut at {cut}");
+    fn a_joiner_stays_in_an_emoji_and_in_no_plain_name() {
+        for kept in [
+            "👩\u{200d}💻 coder",
+            "❤\u{fe0f}\u{200d}🔥",
+            "1\u{fe0f}\u{20e3}",
+            "می\u{200c}خواهم",
+            "葛\u{e0100}",
+        ] {
+            assert!(matches!(line(kept), Cow::Borrowed(_)), "{kept:?}");
         }
-        assert!(Stream::default().keeps("a\tb\nc 🚀"));
-        assert!(!Stream::default().keeps("a\rb"));
+        for (hidden, shown) in [
+            ("n\u{200d}1", "n\u{fffd}1"),
+            ("n1\u{200c}", "n1\u{fffd}"),
+            ("\u{200d}n1", "\u{fffd}n1"),
+            ("n\u{fe0f}1", "n\u{fffd}1"),
+            ("é\u{200d}\u{200d}", "é\u{200d}\u{fffd}"),
+            ("n\u{200b}\u{feff}\u{2060}1\u{ad}\u{e0041}", "n\u{fffd}\u{fffd}\u{fffd}1\u{fffd}\u{fffd}"),
+        ] {
+            assert_eq!(line(hidden), shown, "{hidden:?}");
+        }
     }
 }

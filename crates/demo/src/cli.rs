@@ -6,7 +6,7 @@ use std::{
     process::ExitCode,
 };
 
-use anabranch_adapters::{acp::Acp, ag_ui::Mode};
+use anabranch_adapters::{acp::Acp, ag_ui::Mode, visibility::Visibility};
 use anabranch_proto::Outcome;
 use anabranch_runtime::Read;
 use clap::{CommandFactory as _, Parser, ValueEnum};
@@ -57,6 +57,51 @@ struct Options {
     /// Give a node two sub-agents, one for the odd rows and one for the even
     #[arg(long, value_name = "NODE=2", value_parser = fan)]
     fan: Vec<Node>,
+
+    /// Hide this from the output, whatever its format; may be given again
+    #[arg(long, value_name = "WHAT", value_enum)]
+    hide: Vec<Hidden>,
+}
+
+/// What to hide.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Hidden {
+    /// What the models think
+    Thinking,
+    /// What agents ask agents, as prompts and as arguments of the calls that spawn
+    Prompts,
+    /// The arguments of all tools
+    Arguments,
+    /// What all tools answer
+    Results,
+    /// The sub-agents of this node, and theirs
+    N1,
+    /// The sub-agents of this node, and theirs
+    N2,
+    /// The sub-agents of this node, and theirs
+    N3,
+}
+
+impl Hidden {
+    fn from(self, view: Visibility) -> Visibility {
+        match self {
+            Self::Thinking => view.hide_thinking(),
+            Self::Prompts => view.hide_prompts(),
+            Self::Arguments => view.hide_arguments(|_| true),
+            Self::Results => view.hide_results(|_| true),
+            Self::N1 | Self::N2 | Self::N3 => view,
+        }
+    }
+
+    /// The node whose sub-agents are hidden.
+    fn node(self) -> Option<Node> {
+        match self {
+            Self::Thinking | Self::Prompts | Self::Arguments | Self::Results => None,
+            Self::N1 => Some(Node::N1),
+            Self::N2 => Some(Node::N2),
+            Self::N3 => Some(Node::N3),
+        }
+    }
 }
 
 /// How to write the events.
@@ -108,6 +153,24 @@ impl Options {
         plan = self.fail.iter().fold(plan, |plan, node| plan.fail(*node));
         plan = self.fan.iter().fold(plan, |plan, node| plan.fan(*node));
         if self.nested { plan.nested() } else { plan }
+    }
+
+    /// What is shown of the run.
+    fn view(&self) -> Visibility {
+        let mut view = self.hide.iter().fold(Visibility::new(), |view, hidden| hidden.from(view));
+        let is_hidden = |hidden| self.hide.contains(&hidden);
+        // A model writes its sub-agents' prompts as arguments first.
+        if is_hidden(Hidden::Prompts) && !is_hidden(Hidden::Arguments) {
+            view = view.hide_arguments(|tool| tool == "spawn_subagent");
+        }
+        let nodes: Vec<Node> = self.hide.iter().filter_map(|hidden| hidden.node()).collect();
+        if nodes.is_empty() {
+            return view;
+        }
+        view.hide_children(move |child| {
+            let node = child.metadata.get_str("node_id");
+            nodes.iter().any(|hidden| node.as_deref() == Some(hidden.as_str()))
+        })
     }
 }
 
@@ -218,7 +281,7 @@ fn run(runtime: &Runtime, options: &Options) -> Result<Ended, Failure> {
         Format::AgUiInline => Printer::ag_ui(&run.session, Mode::Inline),
     };
     runtime.block_on(async {
-        let shown = show(&mut run, &mut printer, options.format).await;
+        let shown = show(&mut run, &mut printer, options).await;
         run.session.close().await;
         shown.map_err(|error| Failure::new(&error).because("the output cannot be written"))
     })
@@ -226,17 +289,23 @@ fn run(runtime: &Runtime, options: &Options) -> Result<Ended, Failure> {
 
 /// Shows the run until it ends. Where nobody reads any more, the run goes on all the same: its results are written, and
 /// the exit code says how it ended.
-async fn show(run: &mut Run, printer: &mut Printer, format: Format) -> io::Result<Ended> {
+async fn show(run: &mut Run, printer: &mut Printer, options: &Options) -> io::Result<Ended> {
     let mut batches = run.reply.by_ref().ready_chunks(BATCH);
-    let mut summary = Summary::default();
+    let mut view = options.view();
+    // How the run went is said by all of it, what is told of it by what is shown.
+    let (mut all, mut summary) = (Summary::default(), Summary::default());
     let mut is_read = true;
     while let Some(batch) = batches.next().await {
         for read in batch {
             match read {
                 Read::Event(admitted) => {
-                    summary.observe(&admitted.event);
+                    all.observe(&admitted.event);
+                    let Some(event) = view.pass(&admitted.event) else { continue };
+                    summary.observe(&event);
                     if is_read {
-                        printer.event(&admitted)?;
+                        // Where events are missing, their numbers would look as if some were lost.
+                        let seq = options.hide.is_empty().then_some(admitted.seq);
+                        printer.event(seq, &event)?;
                     }
                 }
                 Read::Gap { from, to } => {
@@ -251,7 +320,7 @@ async fn show(run: &mut Run, printer: &mut Printer, format: Format) -> io::Resul
         None => "no results were written".to_owned(),
     };
     if is_read && still_read(printer.finish())? {
-        match format {
+        match options.format {
             Format::Text => still_read(printer.line(&format!("{summary}; {place}")))?,
             Format::ToolCalls
             | Format::Acp
@@ -267,9 +336,9 @@ async fn show(run: &mut Run, printer: &mut Printer, format: Format) -> io::Resul
         };
     }
     // What the stream says, so that the two do not contradict each other: a Ctrl-C may come too late to stop anything.
-    Ok(match summary.outcome() {
+    Ok(match all.outcome() {
         Some(Outcome::Interrupted) => Ended::Stopped,
-        Some(_) | None if summary.is_success() => Ended::Completed,
+        Some(_) | None if all.is_success() => Ended::Completed,
         Some(_) | None => Ended::Failed,
     })
 }

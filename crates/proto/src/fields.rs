@@ -1,6 +1,6 @@
 //! An ordered list of named JSON values: what is left of an object when its known fields are taken.
 
-use std::fmt;
+use std::{fmt, sync::Arc};
 
 use serde::{
     Deserialize, Deserializer, Serialize, Serializer,
@@ -12,7 +12,7 @@ use crate::Json;
 
 /// Named JSON values in their order, each with its spelling.
 #[derive(Clone, Default, PartialEq, Eq)]
-pub struct Fields(Vec<(Box<str>, Json)>);
+pub struct Fields(Vec<(Arc<str>, Json)>);
 
 impl Fields {
     /// The value under `key`; the last one where a key came twice.
@@ -22,7 +22,7 @@ impl Fields {
     }
 
     /// Sets the value under `key`, in its place where the key exists, else at the end.
-    pub fn insert(&mut self, key: impl Into<Box<str>>, value: impl Into<Json>) {
+    pub fn insert(&mut self, key: impl Into<Arc<str>>, value: impl Into<Json>) {
         let key = key.into();
         let value = value.into();
         match self.0.iter_mut().rev().find(|(name, _)| *name == key) {
@@ -62,9 +62,33 @@ impl Fields {
         self.0.is_empty()
     }
 
+    /// These with those of `over` on top.
+    pub(crate) fn overlay(&mut self, over: &Self) {
+        for (key, value) in &over.0 {
+            self.insert(Arc::clone(key), value.clone());
+        }
+    }
+
+    /// How many bytes the fields are as a JSON object.
+    pub(crate) fn written(&self) -> usize {
+        let field = |(name, value): &(Arc<str>, Json)| written(name) + 1 + value.as_str().len();
+        let commas = self.0.len().saturating_sub(1);
+        2 + commas + self.0.iter().map(field).sum::<usize>()
+    }
+
     pub(crate) fn push(&mut self, key: &str, value: Json) {
         self.0.push((key.into(), value));
     }
+}
+
+/// How many bytes a text is as a JSON string.
+fn written(text: &str) -> usize {
+    let escaped = |byte| match byte {
+        b'"' | b'\\' | b'\n' | b'\r' | b'\t' | 0x08 | 0x0c => 1,
+        0..0x20 => 5,
+        _ => 0,
+    };
+    2 + text.len() + text.bytes().map(escaped).sum::<usize>()
 }
 
 impl fmt::Debug for Fields {
@@ -95,7 +119,7 @@ impl<'de> Deserialize<'de> for Fields {
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Fields, A::Error> {
                 let mut fields = Vec::new();
                 while let Some(entry) = map.next_entry::<String, Json>()? {
-                    fields.push((entry.0.into_boxed_str(), entry.1));
+                    fields.push((entry.0.into(), entry.1));
                 }
                 Ok(Fields(fields))
             }

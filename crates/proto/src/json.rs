@@ -1,6 +1,6 @@
 //! A JSON value kept as its text.
 
-use std::fmt;
+use std::{fmt, sync::Arc};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::DeserializeOwned};
 use serde_json::value::RawValue;
@@ -10,7 +10,7 @@ use serde_json::value::RawValue;
 /// Key order and the spelling of numbers survive: `1e2` stays `1e2`, and a number of thirty digits keeps them. White
 /// space between tokens does not.
 #[derive(Clone)]
-pub struct Json(Box<RawValue>);
+pub struct Json(Arc<RawValue>);
 
 /// The text is not one JSON value, or a value has no JSON spelling.
 #[derive(Debug, thiserror::Error)]
@@ -23,7 +23,7 @@ impl Json {
     /// # Errors
     /// When the value has none: a map whose keys are not strings, or a `Serialize` that fails.
     pub fn new(value: &(impl Serialize + ?Sized)) -> Result<Self, JsonError> {
-        Ok(Self::from_raw(&serde_json::value::to_raw_value(value)?))
+        Ok(Self::from_box(serde_json::value::to_raw_value(value)?))
     }
 
     /// Reads text that holds exactly one JSON value.
@@ -49,15 +49,38 @@ impl Json {
     }
 
     pub(crate) fn from_raw(raw: &RawValue) -> Self {
+        Self::from_box(raw.to_owned())
+    }
+
+    fn from_box(raw: Box<RawValue>) -> Self {
+        if is_compact(raw.get()) {
+            return Self(raw.into());
+        }
         let compact = compact(raw.get());
         // The compacted text of a JSON value is that value, so the second parse cannot fail; were it to, the text as
         // it came would still be right.
-        Self(RawValue::from_string(compact).unwrap_or_else(|_| raw.to_owned()))
+        Self(RawValue::from_string(compact).unwrap_or(raw).into())
     }
 
     pub(crate) fn raw(&self) -> &RawValue {
         &self.0
     }
+}
+
+/// Whether there is no white space between tokens.
+fn is_compact(text: &str) -> bool {
+    let (mut in_string, mut escaped) = (false, false);
+    for byte in text.bytes() {
+        if in_string {
+            in_string = escaped || byte != b'"';
+            escaped = !escaped && byte == b'\\';
+        } else if byte == b'"' {
+            in_string = true;
+        } else if byte.is_ascii_whitespace() {
+            return false;
+        }
+    }
+    true
 }
 
 /// The JSON text without white space between its tokens.
@@ -82,7 +105,14 @@ pub(crate) fn compact(text: &str) -> String {
 impl From<serde_json::Value> for Json {
     fn from(value: serde_json::Value) -> Self {
         // A `Value` always has a spelling; `null` stands for the impossible rest.
-        Self(serde_json::value::to_raw_value(&value).unwrap_or_else(|_| RawValue::NULL.to_owned()))
+        Self(serde_json::value::to_raw_value(&value).unwrap_or_else(|_| RawValue::NULL.to_owned()).into())
+    }
+}
+
+impl From<&str> for Json {
+    fn from(text: &str) -> Self {
+        // A text always has a spelling.
+        Self(serde_json::value::to_raw_value(text).unwrap_or_else(|_| RawValue::NULL.to_owned()).into())
     }
 }
 
@@ -116,7 +146,7 @@ impl Serialize for Json {
 impl<'de> Deserialize<'de> for Json {
     /// Reads from JSON text; other formats have no raw text to keep.
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Box::<RawValue>::deserialize(deserializer).map(|raw| Self::from_raw(&raw))
+        Box::<RawValue>::deserialize(deserializer).map(Self::from_box)
     }
 }
 

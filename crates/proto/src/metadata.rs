@@ -24,10 +24,26 @@ use crate::{Fields, Json};
 #[derive(Clone, Default)]
 pub struct Metadata(Option<Arc<Inner>>);
 
-/// A non-empty object: its text, and its fields once somebody asked for one.
+/// A non-empty object: what it was made of, its text or its fields, and the other once somebody asked for it.
 struct Inner {
-    text: Box<RawValue>,
+    text: OnceLock<Box<RawValue>>,
     fields: OnceLock<Fields>,
+    /// How many bytes the text has.
+    written: usize,
+}
+
+impl Inner {
+    fn text(&self) -> &RawValue {
+        // Strings and JSON text always have a spelling.
+        let write =
+            |fields| serde_json::value::to_raw_value(fields).unwrap_or_else(|_| RawValue::NULL.to_owned());
+        self.text.get_or_init(|| self.fields.get().map_or_else(|| RawValue::NULL.to_owned(), write))
+    }
+
+    fn fields(&self) -> &Fields {
+        let read = |text: &RawValue| serde_json::from_str(text.get()).unwrap_or_default();
+        self.fields.get_or_init(|| self.text.get().map(|text| read(text)).unwrap_or_default())
+    }
 }
 
 /// The JSON value is not an object, so it cannot be metadata.
@@ -83,7 +99,7 @@ impl Metadata {
     /// With `key` set to a value whose spelling is kept.
     #[must_use]
     pub fn with_json(self, key: &str, value: Json) -> Self {
-        let mut fields = self.fields().cloned().unwrap_or_default();
+        let mut fields = self.into_fields();
         fields.insert(key, value);
         Self::from(fields)
     }
@@ -98,9 +114,7 @@ impl Metadata {
             return self.clone();
         };
         let mut fields = self.fields().cloned().unwrap_or_default();
-        for (key, value) in over.iter() {
-            fields.insert(key, value.clone());
-        }
+        fields.overlay(over);
         Self::from(fields)
     }
 
@@ -110,7 +124,7 @@ impl Metadata {
         if !self.iter().any(|(key, _)| Self::RESERVED.contains(&key)) {
             return self;
         }
-        let mut fields = self.fields().cloned().unwrap_or_default();
+        let mut fields = self.into_fields();
         for key in Self::RESERVED {
             fields.remove(key);
         }
@@ -127,9 +141,25 @@ impl Metadata {
         }
     }
 
+    /// How many bytes it is as JSON.
+    pub(crate) fn written(&self) -> usize {
+        self.0.as_ref().map_or(2, |inner| inner.written)
+    }
+
     fn fields(&self) -> Option<&Fields> {
-        let inner = self.0.as_ref()?;
-        Some(inner.fields.get_or_init(|| serde_json::from_str(inner.text.get()).unwrap_or_default()))
+        self.0.as_deref().map(Inner::fields)
+    }
+
+    /// Its fields, without a copy where nobody else has them.
+    fn into_fields(self) -> Fields {
+        let Some(inner) = self.0 else { return Fields::default() };
+        match Arc::try_unwrap(inner) {
+            Ok(inner) => {
+                inner.fields();
+                inner.fields.into_inner().unwrap_or_default()
+            }
+            Err(shared) => shared.fields().clone(),
+        }
     }
 }
 
@@ -138,11 +168,8 @@ impl From<Fields> for Metadata {
         if fields.is_empty() {
             return Self(None);
         }
-        match serde_json::value::to_raw_value(&fields) {
-            Ok(text) => Self(Some(Arc::new(Inner { text, fields: OnceLock::from(fields) }))),
-            // Strings and JSON text always have a spelling.
-            Err(_) => Self(None),
-        }
+        let written = fields.written();
+        Self(Some(Arc::new(Inner { text: OnceLock::new(), fields: OnceLock::from(fields), written })))
     }
 }
 
@@ -153,8 +180,9 @@ impl TryFrom<Json> for Metadata {
         match json.as_str() {
             "{}" => Ok(Self(None)),
             text if text.starts_with('{') => {
-                let text = json.raw().to_owned();
-                Ok(Self(Some(Arc::new(Inner { text, fields: OnceLock::new() }))))
+                let written = text.len();
+                let text = OnceLock::from(json.raw().to_owned());
+                Ok(Self(Some(Arc::new(Inner { text, fields: OnceLock::new(), written }))))
             }
             text => Err(NotAnObject { found: text.chars().take(40).collect() }),
         }
@@ -184,7 +212,7 @@ impl PartialEq for Metadata {
     fn eq(&self, other: &Self) -> bool {
         self.shares_with(other)
             || match (&self.0, &other.0) {
-                (Some(a), Some(b)) => a.text.get() == b.text.get(),
+                (Some(a), Some(b)) => a.text().get() == b.text().get(),
                 (Some(_) | None, None) | (None, Some(_)) => false,
             }
     }
@@ -194,7 +222,7 @@ impl Eq for Metadata {}
 
 impl fmt::Display for Metadata {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.0.as_ref().map_or("{}", |inner| inner.text.get()))
+        f.write_str(self.0.as_ref().map_or("{}", |inner| inner.text().get()))
     }
 }
 
@@ -207,7 +235,7 @@ impl fmt::Debug for Metadata {
 impl Serialize for Metadata {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match &self.0 {
-            Some(inner) => inner.text.serialize(serializer),
+            Some(inner) => inner.text().serialize(serializer),
             None => serializer.collect_map(std::iter::empty::<((), ())>()),
         }
     }
@@ -257,5 +285,16 @@ mod tests {
         assert_eq!(Metadata::default().to_string(), "{}");
         assert_eq!(serde_json::to_string(&Metadata::default()).unwrap(), "{}");
         assert_eq!(Metadata::default().with("prompt", "x").without_reserved(), Metadata::default());
+    }
+
+    #[test]
+    fn its_length_is_known_without_its_text() {
+        let keys =
+            ["plain", "quote\"d", "back\\slash", "tab\t\n\r\u{8}\u{c}", "bell\u{7}\u{1f}", "ü\u{7f}\u{2028}"];
+        let metadata: Metadata = keys.map(|key| (key, format!("{key} said"))).into_iter().collect();
+        let length = metadata.written();
+        assert_eq!(length, metadata.to_string().len());
+        assert_eq!(length, metadata.written());
+        assert_eq!(Metadata::default().written(), "{}".len());
     }
 }

@@ -108,6 +108,18 @@ impl ToolChunk {
     }
 }
 
+impl From<String> for ToolChunk {
+    fn from(text: String) -> Self {
+        Self::text(text)
+    }
+}
+
+impl From<&str> for ToolChunk {
+    fn from(text: &str) -> Self {
+        Self::text(text)
+    }
+}
+
 /// What a tool call came to: the second layer, for the parent's model and its program.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]

@@ -40,7 +40,7 @@ impl Metadata {
     /// About how many bytes the metadata takes in memory: once as text and once as fields.
     #[must_use]
     pub fn approximate_bytes(&self) -> usize {
-        if self.is_empty() { 0 } else { 2 * written(self) }
+        if self.is_empty() { 0 } else { 2 * self.written() }
     }
 }
 
@@ -123,7 +123,7 @@ fn block(block: &ContentBlock) -> usize {
             DataSource::Url { url, .. } => url.len(),
         },
         ContentBlock::ToolCall(block) => call(block),
-        ContentBlock::ToolResult(result) => text_or_blocks(&result.output) + 2 * written(&result.metadata),
+        ContentBlock::ToolResult(result) => text_or_blocks(&result.output) + 2 * result.metadata.written(),
         ContentBlock::Other(other) => fields(&other.fields),
     }
 }

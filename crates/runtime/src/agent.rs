@@ -130,7 +130,7 @@ impl AgentBuilder {
     }
 
     /// The limits of sessions with this agent as root. Those of a sub-agent's own template do not count, but for
-    /// `max_iterations`, `tool_output` and `model_call`.
+    /// `max_iterations`, `tool_output`, `model_output` and `model_call`, which are each template's own.
     pub fn limits(mut self, limits: Limits) -> Self {
         self.limits = limits;
         self

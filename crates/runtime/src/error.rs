@@ -91,7 +91,7 @@ pub enum SpawnError {
         limit: u32,
     },
     /// As many sub-agents run as may.
-    #[error("{limit} sub-agents are running, which is the limit; wait for one to end")]
+    #[error("{}", too_many_running(*.limit))]
     TooManyRunning {
         /// The limit.
         limit: usize,
@@ -114,4 +114,12 @@ pub enum SpawnError {
     /// The tool runs under no session of this runtime.
     #[error("sub-agents can be spawned only by tools that run in an anabranch session")]
     NoSession,
+}
+
+fn too_many_running(limit: usize) -> String {
+    match limit {
+        0 => "no sub-agent may run here; do the work yourself".to_owned(),
+        1 => "1 sub-agent is running, which is the limit; wait for it to end".to_owned(),
+        _ => format!("{limit} sub-agents are running, which is the limit; wait for one to end"),
+    }
 }

@@ -10,7 +10,8 @@
 //!
 //! # Invariants
 //! - This is the one crate that spawns, sleeps, reads clocks and makes ids.
-//! - A session is one task. Children run inside it, so that stopping it stops them, and none outlives it.
+//! - A session is one task, and children that are waited for run inside it. Those in the background and those that were
+//!   asked to have tasks of their own have one each; a run ends when its tasks are gone, and none outlives its session.
 //! - Readers are cursors on the log. A reader that is slow or gone changes nothing for another.
 //! - Whatever happens, a run's stream ends with exactly one `STREAM_COMPLETE`, and what was open is closed before it.
 //!

@@ -14,7 +14,7 @@ use crate::SpawnError;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Limits {
-    /// How deep a child may lie: 1 allows children of the root and refuses theirs; 0 refuses all. 5 by default, 100 at
+    /// How deep a child may lie: 1 allows children of the root and refuses theirs; 0 refuses all. 5 by default, 32 at
     /// most: children are polled inside their parents, and a thread's stack is finite.
     pub max_depth: u32,
     /// How many children may run at once. 64 by default.
@@ -27,7 +27,7 @@ pub struct Limits {
     pub tool_output: usize,
     /// How many bytes one model call may give. 16 MiB by default.
     pub model_output: usize,
-    /// How long one model call may take. 10 minutes by default.
+    /// How long one model call may take; the run then ends as timed out. 10 minutes by default.
     pub model_call: Duration,
     /// How long a question to a person, or to another executor, waits for its answer. 1 hour by default.
     pub request: Duration,
@@ -132,7 +132,7 @@ impl Limits {
 }
 
 /// The deepest that any limit allows.
-const MAX_DEPTH: u32 = 100;
+const MAX_DEPTH: u32 = 32;
 
 /// The places for children of one root session.
 #[derive(Debug)]

@@ -1,7 +1,6 @@
 //! Builds messages from a session's events.
 
 use std::{
-    collections::HashSet,
     mem,
     sync::{Arc, OnceLock},
 };
@@ -12,7 +11,7 @@ use anabranch_proto::{
     event::{ExceedMaxIters, MessageOrigin, ModelCallEnd, ModelCallStart, ReplyEnd, ReplyStart, UserMessage},
 };
 
-use crate::layout::Layout;
+use crate::{hash::IdSet, layout::Layout};
 
 /// Builds the messages of one session from its own events.
 ///
@@ -44,7 +43,7 @@ use crate::layout::Layout;
 pub struct MessageAccumulator {
     messages: Vec<Message>,
     /// The ids of the messages.
-    ids: HashSet<MessageId>,
+    ids: IdSet<MessageId>,
     /// The open reply; its message is the last one.
     open: Option<Box<OpenReply>>,
     /// The messages as they are shown while the open reply keeps results apart from its message.

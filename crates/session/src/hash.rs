@@ -1,6 +1,16 @@
 //! A fast hash for keys of our own: event ids and addresses.
 
-use std::hash::{BuildHasher, Hasher, RandomState};
+use std::{
+    collections::{HashMap, HashSet},
+    hash::{BuildHasher, Hasher, RandomState},
+    sync::OnceLock,
+};
+
+/// A map by ids.
+pub(crate) type IdMap<K, V> = HashMap<K, V, Seeded>;
+
+/// A set of ids.
+pub(crate) type IdSet<K> = HashSet<K, Seeded>;
 
 /// Hashes with a seed that differs in every process, so that nobody can prepare ids that collide.
 #[derive(Clone, Debug)]
@@ -8,7 +18,8 @@ pub(crate) struct Seeded(u64);
 
 impl Default for Seeded {
     fn default() -> Self {
-        Self(RandomState::new().hash_one(0_u8))
+        static SEED: OnceLock<u64> = OnceLock::new();
+        Self(*SEED.get_or_init(|| RandomState::new().hash_one(0_u8)))
     }
 }
 
@@ -30,12 +41,13 @@ impl Hasher for Folding {
     }
 
     fn write(&mut self, bytes: &[u8]) {
-        for chunk in bytes.chunks(8) {
-            let mut word = [0; 8];
-            for (to, from) in word.iter_mut().zip(chunk) {
-                *to = *from;
-            }
-            self.write_u64(u64::from_le_bytes(word));
+        let (words, rest) = bytes.as_chunks::<8>();
+        for word in words {
+            self.write_u64(u64::from_le_bytes(*word));
+        }
+        if !rest.is_empty() {
+            let last = rest.iter().rev().fold(0, |word, byte| (word << 8) | u64::from(*byte));
+            self.write_u64(last);
         }
     }
 

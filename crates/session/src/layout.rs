@@ -6,17 +6,19 @@
 //! own. Any other result is kept apart until that is so, or until the reply ends. So a result costs the same whatever the
 //! order in which results come; only what is written before a prompt that came in mid-turn shifts that prompt.
 
-use std::{collections::HashMap, mem, vec};
+use std::{mem, vec};
 
 use anabranch_proto::{BlockId, ContentBlock, ToolCallId};
+
+use crate::hash::IdMap;
 
 /// Where things are in the content of the open reply's message.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Layout {
-    blocks: HashMap<BlockId, Place>,
+    blocks: IdMap<BlockId, Place>,
     last_block: Option<(BlockId, Place)>,
     calls: Vec<Call>,
-    call_numbers: HashMap<ToolCallId, usize>,
+    call_numbers: IdMap<ToolCallId, usize>,
     turns: Vec<Turn>,
     /// The turn that the open model call writes.
     writing: Option<usize>,
@@ -42,7 +44,7 @@ struct Call {
     /// Its result, while that is not in the content.
     apart: Option<ContentBlock>,
     /// Where in the result's output each block of data is.
-    data: HashMap<BlockId, usize>,
+    data: IdMap<BlockId, usize>,
 }
 
 /// What the model wrote in one call, and the results of the calls in it.
@@ -260,7 +262,7 @@ impl Layout {
             ordinal = turn.calls.len();
             turn.calls.push(number);
         }
-        self.calls.push(Call { turn, ordinal, block, apart: None, data: HashMap::new() });
+        self.calls.push(Call { turn, ordinal, block, apart: None, data: IdMap::default() });
         self.call_numbers.insert(id.clone(), number);
         number
     }

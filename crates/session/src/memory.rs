@@ -1,7 +1,7 @@
 //! The event log in memory.
 
 use std::{
-    collections::{HashMap, VecDeque},
+    collections::VecDeque,
     sync::{Mutex, MutexGuard, PoisonError},
 };
 
@@ -12,7 +12,7 @@ use futures::{
 };
 use tokio::sync::watch;
 
-use crate::{Batch, EventLog, Full, LogError};
+use crate::{Batch, EventLog, Full, LogError, hash::IdMap};
 
 /// A log in memory that keeps the last events, up to a number of bytes.
 ///
@@ -53,7 +53,7 @@ struct Kept {
     events: VecDeque<(Admitted, usize)>,
     bytes: usize,
     /// The numbers of the spawns that are kept, by the parent that they are stored under.
-    spawns: HashMap<SessionId, VecDeque<u64>>,
+    spawns: IdMap<SessionId, VecDeque<u64>>,
     /// The last metadata that differed, the newest last: the next event mostly shares one of these.
     metadata: Vec<Metadata>,
 }

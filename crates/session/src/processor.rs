@@ -1,6 +1,6 @@
 //! The machine that decides what enters a session's stream.
 
-use std::{collections::HashMap, sync::Arc};
+use std::sync::Arc;
 
 use anabranch_proto::{
     Admitted, ChildScope, Event, EventId, EventKind, Message, Metadata, Offset, Scope, SessionId, Stamp,
@@ -10,7 +10,7 @@ use anabranch_proto::{
 
 use crate::{
     Counters, Ending, Limits, MessageAccumulator, SessionTree,
-    hash::Seeded,
+    hash::IdMap,
     recent::{Fresh, Recent, Source},
     refused::Refused,
     run::{Counting, Progress, Run},
@@ -37,7 +37,7 @@ pub struct EventProcessor {
     /// What is private about each session, at its index in the tree.
     pub(crate) nodes: Vec<Node>,
     /// The open run of each scope, by the scope's address. The run keeps the scope alive.
-    pub(crate) scopes: HashMap<usize, usize, Seeded>,
+    pub(crate) scopes: IdMap<usize, usize>,
     pub(crate) refused: Refused,
     pub(crate) counters: Counters,
     recent: Recent,
@@ -66,7 +66,7 @@ pub(crate) struct Node {
     /// The last run that was refused.
     pub(crate) refused_run: u32,
     /// The children that each call spawned, ended ones included. The root may have some between its runs.
-    pub(crate) called: HashMap<ToolCallId, Vec<usize>>,
+    pub(crate) called: IdMap<ToolCallId, Vec<usize>>,
 }
 
 /// Where ids and times come from, and where admitted events go.
@@ -85,7 +85,7 @@ impl EventProcessor {
             limits,
             tree: SessionTree::new(root),
             nodes: vec![Node::default()],
-            scopes: HashMap::default(),
+            scopes: IdMap::default(),
             refused: Refused::default(),
             counters: Counters::default(),
             recent: Recent::new(),

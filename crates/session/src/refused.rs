@@ -1,8 +1,10 @@
 //! Children that were refused.
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::VecDeque;
 
 use anabranch_proto::SessionId;
+
+use crate::hash::IdSet;
 
 /// How many are remembered. One that is forgotten is judged anew by its next event, with the same result.
 const WINDOW: usize = 1_024;
@@ -10,7 +12,7 @@ const WINDOW: usize = 1_024;
 /// The last refused children.
 #[derive(Debug, Default)]
 pub(crate) struct Refused {
-    known: HashSet<SessionId>,
+    known: IdSet<SessionId>,
     order: VecDeque<SessionId>,
 }
 

@@ -1,10 +1,10 @@
 //! One open run of a session: what is open in it.
 
-use std::{collections::HashMap, hash::Hash, sync::Arc};
+use std::{hash::Hash, sync::Arc};
 
 use anabranch_proto::{BlockId, Event, EventKind, Metadata, ReplyId, Scope, ToolCallId};
 
-use crate::MessageAccumulator;
+use crate::{MessageAccumulator, hash::IdMap};
 
 /// An open run.
 #[derive(Debug)]
@@ -188,13 +188,13 @@ impl Run {
 /// A map that gives its entries in the order in which they came.
 #[derive(Debug)]
 pub(crate) struct Ordered<K, V> {
-    entries: HashMap<K, (u64, V)>,
+    entries: IdMap<K, (u64, V)>,
     next: u64,
 }
 
 impl<K, V> Default for Ordered<K, V> {
     fn default() -> Self {
-        Self { entries: HashMap::new(), next: 0 }
+        Self { entries: IdMap::default(), next: 0 }
     }
 }
 

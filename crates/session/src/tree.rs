@@ -1,11 +1,13 @@
 //! The sessions below one root: who spawned whom, how each is doing, what it used.
 
-use std::{collections::HashMap, iter, sync::Arc};
+use std::{iter, sync::Arc};
 
 use anabranch_proto::{
     Message, Metadata, Outcome, SessionId, SourceType, SpawnMechanism, SubagentId, Timestamp, ToolCallId,
     Usage, event::StreamComplete,
 };
+
+use crate::hash::IdMap;
 
 /// The index of the root's record.
 pub(crate) const ROOT: usize = 0;
@@ -18,7 +20,7 @@ pub struct SessionTree {
     root: SessionRecord,
     /// Record `n` is at `n - 1`.
     children: Vec<SessionRecord>,
-    index: HashMap<SessionId, usize>,
+    index: IdMap<SessionId, usize>,
 }
 
 /// What is known of one session.
@@ -95,7 +97,7 @@ pub enum Announcement {
 
 impl SessionTree {
     pub(crate) fn new(root: SessionId) -> Self {
-        let index = HashMap::from([(root.clone(), ROOT)]);
+        let index = IdMap::from_iter([(root.clone(), ROOT)]);
         Self { root: SessionRecord::new(root), children: Vec::new(), index }
     }
 

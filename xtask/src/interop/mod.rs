@@ -16,6 +16,9 @@ mod python;
 use programs::Programs;
 use python::Python;
 
+/// The package of the demo, and its program.
+const DEMO: &str = "anabranch-demo";
+
 /// Why a judge cannot be asked.
 #[derive(Debug)]
 enum Obstacle {
@@ -38,6 +41,9 @@ pub(crate) enum Peer {
     Agentscope,
     /// AG-UI's own client, from its npm package: 1.0.0, and 0.0.58 which knows no sub-agents
     AgUi,
+    /// Clients of the Agent Client Protocol: its Rust SDK 5.2.0, its TypeScript SDK 2.4.0 and acpx 0.19.1 from npm, its Python
+    /// SDK 0.12.1
+    Acp,
 }
 
 impl Peer {
@@ -46,6 +52,7 @@ impl Peer {
         match self {
             Self::Agentscope => "agentscope",
             Self::AgUi => "ag-ui",
+            Self::Acp => "acp",
         }
     }
 }
@@ -66,12 +73,13 @@ fn judge(peer: Peer) -> Result<ExitStatus, Obstacle> {
     match peer {
         Peer::Agentscope => agentscope(peer.folder()),
         Peer::AgUi => ag_ui(peer.folder()),
+        Peer::Acp => acp(peer.folder()),
     }
 }
 
 fn agentscope(folder: &str) -> Result<ExitStatus, Obstacle> {
     let python = Python::find()?;
-    let programs = Programs::build()?;
+    let programs = Programs::build(DEMO)?;
     let judge = programs.workspace_root.join("interop").join(folder);
     let place = programs.target_folder.join("interop").join(folder);
     let python = python.environment(&place.join("venv"), &judge.join("requirements.txt"))?;
@@ -79,7 +87,8 @@ fn agentscope(folder: &str) -> Result<ExitStatus, Obstacle> {
     empty(&results)?;
     let mut command = Command::new(python);
     command.arg(judge.join("judge.py"));
-    command.arg("--demo").arg(&programs.demo).arg("--messages").arg(&programs.messages);
+    command.arg("--demo").arg(programs.executable(DEMO)?);
+    command.arg("--messages").arg(programs.executable("messages")?);
     // Nothing is left in the repository, and what the demo writes is left in one place.
     command.env("PYTHONDONTWRITEBYTECODE", "1").env("PYTHONUTF8", "1");
     command.env("TMPDIR", &results).env("TMP", &results);
@@ -88,7 +97,7 @@ fn agentscope(folder: &str) -> Result<ExitStatus, Obstacle> {
 
 fn ag_ui(folder: &str) -> Result<ExitStatus, Obstacle> {
     let version = node::find()?;
-    let programs = Programs::build()?;
+    let programs = Programs::build(DEMO)?;
     let judge = programs.workspace_root.join("interop").join(folder);
     let place = programs.target_folder.join("interop").join(folder);
     node::install(&judge, &place, &version)?;
@@ -96,9 +105,28 @@ fn ag_ui(folder: &str) -> Result<ExitStatus, Obstacle> {
     empty(&results)?;
     let mut command = Command::new("node");
     command.arg(place.join("judge.mjs"));
-    command.arg("--demo").arg(&programs.demo).arg("--out").arg(&results);
+    command.arg("--demo").arg(programs.executable(DEMO)?).arg("--out").arg(&results);
     let snapshots = programs.workspace_root.join("crates/adapters/tests/transcripts/snapshots");
     command.arg("--snapshots").arg(snapshots);
+    Ok(process::status(&mut command)?)
+}
+
+fn acp(folder: &str) -> Result<ExitStatus, Obstacle> {
+    // Both are asked for before anything takes its time.
+    let (version, python) = (node::find()?, Python::find()?);
+    let programs = Programs::build("anabranch-server")?;
+    let judge = programs.workspace_root.join("interop").join(folder);
+    let place = programs.target_folder.join("interop").join(folder);
+    node::install(&judge, &place, &version)?;
+    let python = python.environment(&place.join("venv"), &judge.join("requirements.txt"))?;
+    let results = place.join("results");
+    empty(&results)?;
+    let mut command = Command::new("node");
+    command.arg(place.join("judge.mjs"));
+    command.arg("--anabranch").arg(programs.executable("anabranch")?).arg("--out").arg(&results);
+    command.arg("--rust").arg(programs.executable("acp_client")?);
+    command.arg("--rust-version").arg(programs.locked("agent-client-protocol")?);
+    command.arg("--python").arg(python).arg("--python-client").arg(judge.join("sdk_client.py"));
     Ok(process::status(&mut command)?)
 }
 

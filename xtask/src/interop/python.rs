@@ -10,7 +10,7 @@ use crate::process;
 
 use super::Obstacle;
 
-/// The oldest Python that agentscope runs on.
+/// The oldest Python that all of it runs on.
 const OLDEST: (u32, u32) = (3, 11);
 
 /// A Python that is new enough.

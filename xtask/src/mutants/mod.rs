@@ -41,6 +41,12 @@ pub(crate) fn run(args: &MutantsArgs) -> Result<ExitCode, Error> {
     let folder = metadata.target_directory.join("mutants");
     let copy = Copy::new(&metadata.workspace_root, &folder.join("source"))?;
     let chosen = |mutant: &&Mutant| args.only.as_ref().is_none_or(|only| mutant.name.contains(only.as_str()));
+    if let Some(only) = &args.only
+        && !TABLE.iter().any(|mutant| chosen(&mutant))
+    {
+        let known: Vec<_> = TABLE.iter().map(|mutant| mutant.name).collect();
+        return Err(Error::Nothing { what: "fault", name: only.clone(), known: known.join("\n") });
+    }
     let mut has_missed = false;
     for mutant in TABLE.iter().filter(chosen) {
         let fate = match copy.plant(mutant)? {

@@ -2,13 +2,16 @@
 
 use anabranch_proto::ToolResultState;
 
-use crate::sanitize;
+use super::{
+    page::mark,
+    width::{cut_at, shortened},
+};
 
-/// The most characters of a tool's name.
+/// The most columns of a tool's name.
 const LONGEST_NAME: usize = 40;
-/// The most characters of arguments.
+/// The most columns of arguments.
 const LONGEST_ARGUMENTS: usize = 80;
-/// The most characters of what went wrong.
+/// The most columns of what went wrong.
 pub(super) const LONGEST_PROBLEM: usize = 160;
 
 /// What is kept of a call to describe it.
@@ -32,23 +35,28 @@ impl Head {
     /// Takes the next piece.
     pub(super) fn push(&mut self, piece: &str) {
         let piece = if self.text.is_empty() { piece.trim_start() } else { piece };
+        if self.is_cut {
+            return;
+        }
         let room = Self::BYTES.saturating_sub(self.text.len());
-        if piece.len() <= room && !self.is_cut {
+        if piece.len() <= room {
             self.text.push_str(piece);
-        } else if !self.is_cut {
-            let fits = piece.char_indices().map(|(at, _)| at).take_while(|at| *at <= room).last();
-            self.text.push_str(piece.get(..fits.unwrap_or(0)).unwrap_or_default());
+        } else {
+            // So much of it that it is known where the last character ends that fits.
+            let more = piece.char_indices().map(|(at, c)| at + c.len_utf8()).find(|end| *end > room);
+            self.text.push_str(piece.get(..more.unwrap_or(piece.len())).unwrap_or_default());
+            self.text.truncate(cut_at(&self.text, Self::BYTES));
             self.is_cut = true;
         }
     }
 
     fn shortened(&self, most: usize) -> String {
-        sanitize::shortened(&self.text, most, self.is_cut)
+        shortened(&self.text, most, self.is_cut)
     }
 
     fn first_line(&self, most: usize) -> String {
         let line = self.text.lines().next().unwrap_or_default();
-        sanitize::shortened(line, most, self.is_cut && line.len() == self.text.len())
+        shortened(line, most, self.is_cut && line.len() == self.text.len())
     }
 }
 
@@ -62,20 +70,20 @@ impl CallLine {
     pub(super) fn ended(&self, name: &str, state: ToolResultState) -> (&'static str, String) {
         let name = tool(name);
         if matches!(state, ToolResultState::Success | ToolResultState::Running) {
-            return ("✓ ", name);
+            return (mark::DONE, name);
         }
         let problem = self.output.first_line(LONGEST_PROBLEM);
         // Of an error the text says enough, and so does a text that is the state's name.
         let says_enough = state == ToolResultState::Error || problem == state.as_str();
         let reason = if says_enough { String::new() } else { format!(": {}", state.as_str()) };
         let colon = if problem.is_empty() { "" } else { ": " };
-        ("✗ ", format!("{name}{reason}{colon}{problem}"))
+        (mark::FAILED, format!("{name}{reason}{colon}{problem}"))
     }
 }
 
 /// A tool's name, harmless and not long.
 pub(super) fn tool(name: &str) -> String {
-    sanitize::shortened(name, LONGEST_NAME, false)
+    shortened(name, LONGEST_NAME, false)
 }
 
 #[cfg(test)]
@@ -93,7 +101,7 @@ mod tests {
         }
         assert_eq!(whole.text, pieces.text);
         assert!(whole.is_cut && pieces.is_cut && whole.text.len() <= Head::BYTES);
-        assert_eq!(whole.shortened(5), "aü🚀 …");
+        assert_eq!(whole.shortened(5), "aü🚀…");
     }
 
     #[test]

@@ -4,11 +4,15 @@ use std::collections::{HashMap, HashSet};
 
 use anabranch_proto::SessionId;
 
-use crate::{intent::Child, sanitize};
+use super::{
+    page::room_before,
+    width::{shortened, width},
+};
+use crate::intent::Child;
 
-/// The most characters of a name.
+/// The most columns of a name.
 const LONGEST_NAME: usize = 24;
-/// The most characters of a path.
+/// The most columns of a path.
 const LONGEST_PATH: usize = 60;
 
 /// Colours that are legible on dark and on light, in the order in which children appear. None is red: that means
@@ -20,12 +24,18 @@ const RESET: &str = "\x1b[0m";
 #[derive(Clone, Debug, Default)]
 pub(super) struct Prefix {
     text: String,
+    columns: usize,
 }
 
 impl Prefix {
     /// The prefix.
     pub(super) fn text(&self) -> &str {
         &self.text
+    }
+
+    /// How many columns it takes.
+    pub(super) fn columns(&self) -> usize {
+        self.columns
     }
 
     /// What separates it from a text.
@@ -53,14 +63,16 @@ struct Label {
 
 impl Labels {
     /// The prefix of a child's lines, which also names its run from the second on.
-    pub(super) fn prefix(&mut self, child: &Child, colours: bool) -> Prefix {
+    ///
+    /// Where lines have a width it leaves at least half of it to what is said.
+    pub(super) fn prefix(&mut self, child: &Child, colours: bool, columns: Option<usize>) -> Prefix {
         let known = self.by_session.get(&child.session);
         let label = match known {
             Some(label) if *label.name == *child.name => label.clone(),
             Some(_) | None => {
                 let label = Label {
                     colour: known.map_or_else(|| self.next_colour(), |label| label.colour),
-                    text: self.unique(&self.path(child)),
+                    text: self.unique(&self.path(child, columns)),
                     name: child.name.to_string(),
                 };
                 self.by_session.insert(child.session.clone(), label.clone());
@@ -69,7 +81,10 @@ impl Labels {
         };
         let run = if child.run > 1 { format!("#{}", child.run) } else { String::new() };
         let text = format!("{}{run} │", label.text);
-        Prefix { text: if colours { format!("{}{text}{RESET}", label.colour) } else { text } }
+        Prefix {
+            columns: width(&text),
+            text: if colours { format!("{}{text}{RESET}", label.colour) } else { text },
+        }
     }
 
     fn next_colour(&self) -> &'static str {
@@ -77,13 +92,19 @@ impl Labels {
     }
 
     /// The parent's label and the child's name.
-    fn path(&self, child: &Child) -> String {
-        let name = short_name(&child.name);
+    fn path(&self, child: &Child, columns: Option<usize>) -> String {
+        // What tells two of a name and two runs apart comes behind it.
+        let room = columns.map_or(LONGEST_PATH, |columns| (columns / 2).saturating_sub(8).min(LONGEST_PATH));
+        let name = short_name(&child.name, room.min(LONGEST_NAME));
         let Some(parent) = self.by_session.get(&child.parent) else {
             return name;
         };
         let path = format!("{}/{name}", parent.text);
-        if path.chars().count() > LONGEST_PATH { format!("…/{name}") } else { path }
+        if width(&path) <= room {
+            return path;
+        }
+        let path = format!("…/{name}");
+        if width(&path) <= room { path } else { name }
     }
 
     /// The wanted label, or the first free one of `…·2`, `…·3`.
@@ -99,8 +120,12 @@ impl Labels {
     }
 }
 
-/// A name for prefixes: harmless, not long, and without the line that ends a prefix.
-fn short_name(name: &str) -> String {
-    let name = sanitize::shortened(name, LONGEST_NAME, false).replace('│', "|");
-    if name.is_empty() { "?".to_owned() } else { name }
+/// A name for prefixes: harmless, not long, without the line that ends a prefix, and none of the marks at its begin.
+fn short_name(name: &str, most: usize) -> String {
+    let name = shortened(name, most, false).replace(['│', '┃', '￨'], "|");
+    match room_before(&name) {
+        _ if name.is_empty() => "_".to_owned(),
+        "" => name,
+        _ => shortened(&format!("_{name}"), most, false),
+    }
 }

@@ -8,11 +8,8 @@ use super::{
     call::CallLine,
     label::Prefix,
     lines::Lines,
-    page::{Out, Page},
+    page::{Out, Page, mark::THOUGHT},
 };
-
-/// Before a line of thinking.
-const THOUGHT: &str = "· ";
 
 /// A speaker's lines that are not complete, and calls that are open.
 #[derive(Clone, Debug, Default)]

@@ -1,6 +1,6 @@
 //! Whole lines from pieces of text.
 
-use crate::sanitize;
+use super::{stream::Stream, width::cut_at};
 
 /// The longest line in bytes; a longer one is cut, so that what is kept is bounded.
 pub(super) const LONGEST: usize = 8 * 1024;
@@ -8,7 +8,7 @@ pub(super) const LONGEST: usize = 8 * 1024;
 /// The line that a speaker has begun.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Lines {
-    stream: sanitize::Stream,
+    stream: Stream,
     /// Made harmless, without a line end.
     begun: String,
     /// A piece that had to be made harmless; kept for its memory.
@@ -18,7 +18,7 @@ pub(super) struct Lines {
 impl Lines {
     /// Takes a piece of text and gives the lines that it completes. Where pieces are cut makes no difference.
     pub(super) fn push(&mut self, piece: &str, line: &mut dyn FnMut(&str)) {
-        if self.stream.keeps(piece) {
+        if self.stream.passes(piece) {
             return self.push_clean(piece, line);
         }
         let mut clean = std::mem::take(&mut self.clean);
@@ -50,20 +50,18 @@ impl Lines {
 
     fn push_within_line(&mut self, mut piece: &str, line: &mut dyn FnMut(&str)) {
         while self.begun.len() + piece.len() > LONGEST {
-            let (fits, rest) = split_at_most(piece, LONGEST.saturating_sub(self.begun.len()));
-            self.begun.push_str(fits);
-            line(&self.begun);
-            self.begun.clear();
+            // So much of it that it is known where the last character ends that fits.
+            let room = LONGEST.saturating_sub(self.begun.len());
+            let more = piece.char_indices().map(|(at, c)| at + c.len_utf8()).find(|end| *end > room);
+            let (taken, rest) = piece.split_at(more.unwrap_or(piece.len()));
+            self.begun.push_str(taken);
+            let cut = cut_at(&self.begun, LONGEST);
+            line(self.begun.get(..cut).unwrap_or_default());
+            self.begun.drain(..cut);
             piece = rest;
         }
         self.begun.push_str(piece);
     }
-}
-
-/// The most characters that fit in `bytes`, and the rest.
-fn split_at_most(text: &str, bytes: usize) -> (&str, &str) {
-    let cut = (0..=bytes.min(text.len())).rev().find(|&at| text.is_char_boundary(at)).unwrap_or(0);
-    text.split_at(cut)
 }
 
 #[cfg(test)]
@@ -100,6 +98,14 @@ mod tests {
         let characters: Vec<String> = text.chars().map(String::from).collect();
         let characters: Vec<&str> = characters.iter().map(String::as_str).collect();
         assert_eq!(lines(&characters), whole);
+    }
+
+    #[test]
+    fn an_endless_line_is_cut_between_characters() {
+        let whole = lines(&[&format!("x{}", "e\u{301}".repeat(4_000))]);
+        assert!(whole.len() > 1 && whole[1..].iter().all(|line| line.starts_with('e')));
+        // One that never ends is cut all the same.
+        assert!(lines(&["\u{301}".repeat(10_000).as_str()]).iter().all(|line| line.len() <= LONGEST));
     }
 
     #[test]

@@ -13,7 +13,7 @@
 //! | `Text` | the text |
 //! | `Thought` | nothing, or with [`Text::thinking`] lines that begin with `· ` |
 //! | `EndBlock` | the end of the line; the whole text where nothing of it was shown |
-//! | `Data` | `[image/png chart.png]` |
+//! | `Data` | `◇ [image/png chart.png]` |
 //! | `Prompt`, `Hint` | nothing, or with [`Text::prompts`] lines that begin with `» ` |
 //! | `OpenCall`, `CallArguments` | nothing until the arguments are complete |
 //! | `CallReady` | `→ tool(arguments)`, shortened |
@@ -23,9 +23,14 @@
 //! | `Custom` | nothing: only the application knows what it looks like |
 //!
 //! A child is named by its source's name; a second one of the same name is `n1·2`, a grandchild `n1/sub`, the second
-//! run of a session `n1#2`. Control characters, terminal escapes and line breaks in names and descriptions, and
-//! control characters and escapes in models' texts, become visible symbols: nothing that an agent says can move the
-//! cursor or look like another agent's line.
+//! run of a session `n1#2`.
+//!
+//! # What nobody can do
+//! Nothing that an agent says can move the cursor, or look like another agent's line or like one that is no text. Control
+//! characters, terminal escapes, characters that change the direction of writing and such as nobody sees become visible
+//! symbols, wherever they stand; line breaks do in names, titles, arguments and errors. In a text they begin a line of the
+//! same speaker. Where a line of text begins with one of the marks above, a space stands before it; and in what the root
+//! says, which has no name before it, `│` becomes `|`. Tabs in texts stay, or become spaces where lines have a width.
 //!
 //! ```
 //! use anabranch_adapters::{Encode, encode::Plain, text::Text};
@@ -49,11 +54,16 @@ mod lane;
 mod lines;
 mod page;
 mod render;
+mod stream;
+mod width;
 
 use anabranch_proto::Event;
 use serde::Serialize;
 
 use crate::{Adapter, encode::PlainFrame, intent::Intents};
+
+/// The least columns of a line: a name has to fit, and what is said.
+const LEAST_WIDTH: u16 = 32;
 
 /// The adapter to lines of text.
 #[derive(Clone, Debug, Default)]
@@ -80,6 +90,16 @@ impl Text {
     #[must_use]
     pub fn prompts(mut self, shown: bool) -> Self {
         self.screen.prompts = shown;
+        self
+    }
+
+    /// How many columns a line may have; by default any number. Longer ones go on in the next line. At least 32.
+    ///
+    /// Columns are Unicode's: wide characters take two, and none is cut from its marks. What the root says is
+    /// shown a character later then, since one may get more marks.
+    #[must_use]
+    pub fn width(mut self, columns: u16) -> Self {
+        self.screen.page.width = Some(usize::from(columns.max(LEAST_WIDTH)));
         self
     }
 

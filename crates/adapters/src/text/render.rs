@@ -14,17 +14,14 @@ use super::{
     call::{self, LONGEST_PROBLEM},
     label::Labels,
     lane::Lane,
-    page::{Out, Page},
+    page::{Out, Page, mark},
+    stream::Stream,
+    width::shortened,
 };
 use crate::{
     intent::{Asked, Child, CloseChild, EndBlock, Intent, Piece, Speaker, UpdateChild},
     sanitize,
 };
-
-/// Before a line that is put before a model.
-const PROMPT: &str = "» ";
-/// Before a line that says how a run ended.
-const END: &str = "■ ";
 
 /// Everything that is shown.
 #[derive(Clone, Debug, Default)]
@@ -32,10 +29,10 @@ pub(super) struct Screen {
     pub(super) thinking: bool,
     pub(super) prompts: bool,
     pub(super) colours: bool,
-    page: Page,
+    pub(super) page: Page,
     labels: Labels,
     root: Lane,
-    root_text: sanitize::Stream,
+    root_text: Stream,
     /// The children at work by the ids of their cards, in an order that is the same each time.
     children: BTreeMap<Arc<str>, Lane>,
     /// The card of each session at work.
@@ -55,7 +52,7 @@ impl Screen {
             Intent::Data(data) => {
                 let name = data.start.name.as_deref().map(|name| format!(" {name}"));
                 let text = format!("[{}{}]", data.start.media_type, name.unwrap_or_default());
-                self.line(data.speaker, "", &sanitize::line(&text), out);
+                self.line(data.speaker, mark::DATA, &sanitize::line(&text), out);
             }
             Intent::Hint(hint) if self.prompts => {
                 let source = hint.hint.source.as_deref().map(|source| format!("{source}: "));
@@ -78,7 +75,7 @@ impl Screen {
             }
             Intent::CallReady(call) => {
                 if let Some(text) = self.call(call).map(|line| line.with_arguments(call.name)) {
-                    self.line(call.speaker, "→ ", &text, out);
+                    self.line(call.speaker, mark::CALL, &text, out);
                 }
             }
             Intent::AppendCall(piece) => {
@@ -92,7 +89,7 @@ impl Screen {
                     Asked::Executor => "is to be run elsewhere",
                 };
                 let text = format!("{} {needs}", call::tool(ask.call.name));
-                self.line(ask.call.speaker, "? ", &text, out);
+                self.line(ask.call.speaker, mark::ASKED, &text, out);
             }
             Intent::Answer(answer) => {
                 let came = match (answer.asked, answer.allowed) {
@@ -101,7 +98,7 @@ impl Screen {
                     (Asked::Executor, _) => "was run elsewhere",
                 };
                 let text = format!("{} {came}", call::tool(answer.call.name));
-                self.line(answer.call.speaker, "? ", &text, out);
+                self.line(answer.call.speaker, mark::ASKED, &text, out);
             }
             Intent::CloseCall(close) => {
                 let line =
@@ -128,12 +125,12 @@ impl Screen {
         let parent = self.cards.get(&child.parent);
         let parent = parent.and_then(|card| self.children.get_mut(card));
         parent.unwrap_or(&mut self.root).flush(&mut self.page, out);
-        let icon = if child.mechanism == SpawnMechanism::Sync { "🚀" } else { "⚡" };
+        let icon = if child.mechanism == SpawnMechanism::Sync { mark::SYNC } else { mark::BACKGROUND };
         // A backtick would end the name's span; this one looks like it.
         let name = sanitize::line(&child.name).replace('`', "ˋ");
         let description = sanitize::line(&child.description);
-        self.page.write(&format!("\n{icon} **`{name}`**: {description}\n"), out);
-        let prefix = self.labels.prefix(child, self.colours);
+        self.page.announce(icon, &format!("**`{name}`**: {description}"), out);
+        let prefix = self.labels.prefix(child, self.colours, self.page.width);
         self.children.insert(Arc::clone(&child.card), Lane::new(prefix));
         self.cards.insert(child.session.clone(), Arc::clone(&child.card));
     }
@@ -144,8 +141,8 @@ impl Screen {
         };
         if update.source_name.is_some() || update.description.is_some() {
             let text = format!("{}: {}", sanitize::line(&child.name), sanitize::line(&child.description));
-            lane.line("↻ ", &text, &mut self.page, out);
-            lane.prefix = self.labels.prefix(child, self.colours);
+            lane.line(mark::LEARNT, &text, &mut self.page, out);
+            lane.prefix = self.labels.prefix(child, self.colours, self.page.width);
         }
     }
 
@@ -161,7 +158,7 @@ impl Screen {
             1 => " (1 tool call)".to_owned(),
             count => format!(" ({count} tool calls)"),
         };
-        lane.line(END, &(came_to(complete) + &calls), &mut self.page, out);
+        lane.line(mark::END, &(came_to(complete) + &calls), &mut self.page, out);
     }
 
     fn close_root(&mut self, complete: &StreamComplete, out: &mut Out<'_>) {
@@ -169,7 +166,7 @@ impl Screen {
         self.root.flush(&mut self.page, out);
         self.page.break_line(out);
         if complete.outcome != Outcome::Completed {
-            self.root.line(END, &came_to(complete), &mut self.page, out);
+            self.root.line(mark::END, &came_to(complete), &mut self.page, out);
         }
         self.root = Lane::default();
     }
@@ -185,12 +182,12 @@ impl Screen {
                     self.root.flush(&mut self.page, out);
                     self.page.break_line(out);
                 }
-                if self.root_text.keeps(piece.text) {
-                    self.page.write(piece.text, out);
+                if self.root_text.passes(piece.text) {
+                    self.page.flow(piece.text, out);
                 } else {
                     let mut clean = String::with_capacity(piece.text.len());
                     self.root_text.push(piece.text, &mut clean);
-                    self.page.write(&clean, out);
+                    self.page.flow(&clean, out);
                 }
             }
             Speaker::Child(_) => {
@@ -235,11 +232,11 @@ impl Screen {
     /// Writes each line of a text with the mark of what is put before a model.
     fn quote(&mut self, speaker: Speaker<'_>, text: &str, out: &mut Out<'_>) {
         let mut clean = String::with_capacity(text.len());
-        let mut stream = sanitize::Stream::default();
+        let mut stream = Stream::default();
         stream.push(text, &mut clean);
         stream.end(&mut clean);
         for line in clean.lines() {
-            self.line(speaker, PROMPT, line, out);
+            self.line(speaker, mark::PROMPT, line, out);
         }
     }
 
@@ -256,7 +253,8 @@ impl Screen {
     fn end_root_text(&mut self, out: &mut Out<'_>) {
         let mut rest = String::new();
         self.root_text.end(&mut rest);
-        self.page.write(&rest, out);
+        self.page.flow(&rest, out);
+        self.page.end_flow(out);
     }
 
     fn lane(&mut self, speaker: Speaker<'_>) -> Option<(&mut Lane, &mut Page)> {
@@ -286,7 +284,7 @@ fn came_to(complete: &StreamComplete) -> String {
         None => outcome.to_owned(),
         Some(error) => {
             let line = error.message.trim_start().lines().next().unwrap_or_default();
-            format!("{outcome}: {}", sanitize::shortened(line, LONGEST_PROBLEM, false))
+            format!("{outcome}: {}", shortened(line, LONGEST_PROBLEM, false))
         }
     }
 }

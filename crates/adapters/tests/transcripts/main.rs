@@ -6,6 +6,7 @@ mod ag_ui;
 mod field_cases;
 mod reader;
 mod scripts;
+mod visible;
 
 use anabranch_adapters::{
     Encode,

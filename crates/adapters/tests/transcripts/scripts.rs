@@ -60,7 +60,6 @@ pub(crate) const ALL: &[(&str, Script)] = &[
 ];
 
 /// The script of this name.
-#[cfg(feature = "acp")]
 pub(crate) fn named(name: &str) -> Script {
     ALL.iter().find(|script| script.0 == name).unwrap().1
 }

@@ -11,7 +11,7 @@ use anabranch_adapters::{
     text::Text,
     tool_calls::ToolCalls,
 };
-use anabranch_proto::{Admitted, Scope, SessionId};
+use anabranch_proto::{Event, Scope, SessionId};
 use anabranch_runtime::Session;
 
 use super::{Look, live::Live, status::status};
@@ -63,11 +63,11 @@ impl Printer {
         Self { encode: Box::new(encode), look, live: Live::default(), pieces: Vec::new() }
     }
 
-    /// Takes an event. It is shown with the next [`show`](Self::show).
-    pub(crate) fn event(&mut self, admitted: &Admitted) -> io::Result<()> {
+    /// Takes an event, with its number where it is to be told. It is shown with the next [`show`](Self::show).
+    pub(crate) fn event(&mut self, seq: Option<u64>, event: &Event) -> io::Result<()> {
         let mut bytes = Vec::new();
-        self.encode.event(Some(admitted.seq), &admitted.event, &mut bytes).map_err(io::Error::other)?;
-        let speaker = match &admitted.event.scope {
+        self.encode.event(seq, event, &mut bytes).map_err(io::Error::other)?;
+        let speaker = match &event.scope {
             Scope::Root => None,
             Scope::Child(child) => Some(child.child_session_id.clone()),
         };

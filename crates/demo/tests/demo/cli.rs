@@ -9,7 +9,11 @@ use std::{
 };
 
 use crate::common::{folder, normalized};
-use anabranch_proto::{EventKind, Outcome, Scope, flat, native};
+use anabranch_proto::{
+    EventKind, Outcome, Scope, flat,
+    grammar::{Profile, Verifier},
+    native,
+};
 use anabranch_testkit::ag_ui::{Dialect, Reader};
 
 fn demo(temporary: &Path) -> Command {
@@ -412,4 +416,58 @@ fn a_second_ctrl_c_ends_the_process_although_nobody_reads() {
         count >= 2
     };
     assert!((0..20).any(is_blocked), "the first stops the run in order");
+}
+
+#[test]
+fn what_is_hidden_is_in_no_format_and_the_rest_is_well_formed() {
+    const FORMATS: [&str; 9] = [
+        "text",
+        "tool-calls",
+        "acp",
+        "acp-sessions",
+        "native",
+        "flat",
+        "ag-ui",
+        "ag-ui-attribution",
+        "ag-ui-inline",
+    ];
+    let fanned = ["--fan", "n2=2"];
+    let all = run("cli-hide-nothing", &[&["--as", "native"], &fanned[..]].concat());
+    for (name, hide, word) in [
+        ("prompts", &["--hide", "prompts"][..], "new_york.csv, even rows.\\\""),
+        ("prompts", &["--hide", "prompts"], "\"prompt\""),
+        ("arguments", &["--hide", "arguments"], "n2-new_york-even.csv\\\",\\\"content"),
+        ("results", &["--hide", "results"], "kept\\\":731"),
+        ("children", &["--hide", "n1", "--hide", "n2", "--hide", "n3"], "read_csv"),
+    ] {
+        assert!(text(&all.stdout).contains(word), "{word}");
+        for format in FORMATS {
+            let args = [&["--as", format], &fanned[..], hide].concat();
+            let output = run(&format!("cli-hide-{name}-{format}"), &args);
+            assert_eq!(output.status.code(), Some(0), "{args:?}: {}", text(&output.stderr));
+            let shown = text(&output.stdout);
+            assert!(!shown.contains(word), "{args:?}: {word}");
+        }
+    }
+}
+
+#[test]
+fn a_stream_with_something_hidden_is_well_formed() {
+    for hide in ["thinking", "prompts", "arguments", "results", "n1", "n2", "n3"] {
+        let output = run(&format!("cli-hidden-{hide}"), &["--as", "native", "--nested", "--hide", hide]);
+        let (mut reader, mut verifier) = (native::Reader::default(), Verifier::new(Profile::Native));
+        for line in text(&output.stdout).lines() {
+            let read = reader.read(line).unwrap();
+            assert_eq!(read.seq, None, "a number would tell of a gap");
+            verifier.check(&read.event).unwrap_or_else(|violation| panic!("{hide}: {violation}"));
+        }
+        verifier.finish().unwrap_or_else(|violation| panic!("{hide}: {violation}"));
+    }
+}
+
+#[test]
+fn a_hidden_sub_agent_that_fails_is_still_exit_code_1() {
+    let output = run("cli-hidden-fail", &["--fail", "n1", "--hide", "n1"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(!text(&output.stdout).contains("n1 │"), "{}", text(&output.stdout));
 }

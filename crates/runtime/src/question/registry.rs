@@ -179,7 +179,7 @@ mod tests {
         let answer = |answer| questions.answer(&"ses".into(), &"call".into(), answer);
         let (session, call) = (SessionId::from("ses"), ToolCallId::from("call"));
         assert_eq!(
-            answer(Answer::output(anabranch_proto::ToolChunk::text("x"))),
+            answer(Answer::output("x")),
             Err(AnswerError::OfAnotherKind { asked: QuestionKind::Confirm })
         );
         assert!(matches!(answer(Answer::allow_with("[1]")), Err(AnswerError::Arguments(_))));

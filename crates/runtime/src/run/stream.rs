@@ -55,6 +55,7 @@ struct Asked {
     stream: ModelStream,
     deadline: Pin<Box<Sleep>>,
     looks: Looks,
+    is_late: bool,
 }
 
 impl Asked {
@@ -78,6 +79,7 @@ impl Asked {
         }
         self.looks.paused();
         if self.deadline.as_mut().poll(cx).is_ready() {
+            self.is_late = true;
             let text = format!("the model did not finish within {} s", limit.as_secs_f64());
             return Poll::Ready(Some(Err(ModelError::new(ErrorType::UPSTREAM, text))));
         }
@@ -184,7 +186,7 @@ impl AgentRun {
         let stream = catch_unwind(AssertUnwindSafe(|| agent.model.stream(request)))
             .map_err(|panic| panicked(&*panic))?;
         let deadline = Box::pin(tokio::time::sleep(agent.limits.model_call));
-        Ok(Phase::Model(Box::new(Asked { stream, deadline, looks: Looks::default() })))
+        Ok(Phase::Model(Box::new(Asked { stream, deadline, looks: Looks::default(), is_late: false })))
     }
 
     /// Goes on until something is ready or the run has ended.
@@ -198,6 +200,9 @@ impl AgentRun {
                 let limit = self.machine.agent().inner().limits.model_call;
                 let next = match std::task::ready!(asked.poll(limit, &self.machine.identity().shared, cx)) {
                     Some(Ok(item)) => self.machine.model_item(item),
+                    Some(Err(error)) if asked.is_late => {
+                        Some(self.machine.cut(Outcome::TimedOut, Some(error.into())))
+                    }
                     Some(Err(error)) => Some(self.machine.model_failed(error)),
                     // An answer is whole when its stream is gone.
                     None => Some(match self.stop() {

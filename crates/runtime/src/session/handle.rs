@@ -125,7 +125,8 @@ impl Session {
         &self.core.id
     }
 
-    /// Prompts the agent. A prompt that comes while another is answered waits for its turn.
+    /// Prompts the agent. A prompt that comes while another is answered waits for its turn; a tool that prompts its own
+    /// session and waits for that would so wait for itself.
     ///
     /// Dropping the reply cancels nothing, unless it [is told to](Reply::cancel_on_drop).
     ///

@@ -132,12 +132,13 @@ impl Spawn {
     /// The event that announces the child, in the caller's scope.
     pub(super) fn announcement(&self, scope: &ChildScope, task: Option<&str>) -> Arc<Event> {
         let identity = &self.host.identity;
-        let mut metadata = Metadata::default().with("prompt", shown(&self.prompt.text()));
+        let mut metadata =
+            Metadata::default().with_json("prompt", shown(&self.prompt.text()).as_str().into());
         if let Some(task) = task {
             metadata = metadata.with("task_id", task);
         }
         if let Some(message) = &self.host.user_message_id {
-            metadata = metadata.with("user_message_id", message.as_str());
+            metadata = metadata.with_json("user_message_id", message.as_str().into());
         }
         let metadata = metadata
             .with("max_depth", identity.shared.limits.max_depth)
@@ -151,9 +152,12 @@ impl Spawn {
     /// caller's above all.
     fn child_metadata(&self, scope: &ChildScope, agent: Option<&Metadata>) -> Metadata {
         let inherited = Metadata::default()
-            .with("subagent_id", scope.subagent_id.as_str())
+            .with_json("subagent_id", scope.subagent_id.as_str().into())
             .merged(&self.host.inherited());
-        agent.map_or(inherited.clone(), |agent| inherited.merged(agent)).merged(&self.keys)
+        match agent {
+            Some(agent) => inherited.merged(agent).merged(&self.keys),
+            None => inherited.merged(&self.keys),
+        }
     }
 }
 

@@ -145,13 +145,13 @@ impl<W: Work> Stream for Child<W> {
                     *this.is_ended = true;
                     *this.running = None;
                     *this.deadline = None;
-                    let result = this.work.result().cloned();
-                    let result = result.unwrap_or_else(|| RunResult::new(Outcome::Failed));
-                    let mut chunk = chunk(&result, this.scope, this.keys);
+                    let lost = RunResult::new(Outcome::Failed);
+                    let result = this.work.result().unwrap_or(&lost);
+                    let mut chunk = chunk(result, this.scope, this.keys);
                     chunk.content.extend(this.footer.take().map(|footer| TextBlock::new(footer).into()));
                     if let Some(report) = this.report.take() {
                         // Whoever spawned it need not wait for what it comes to.
-                        report.send(result).ok();
+                        report.send(result.clone()).ok();
                     }
                     return Poll::Ready(Some(ToolYield::Chunk(chunk)));
                 }
@@ -220,9 +220,9 @@ fn chunk(result: &RunResult, scope: &ChildScope, keys: &Metadata) -> ToolChunk {
         without_success(why, said)
     };
     let mut metadata = Metadata::default()
-        .with("subagent_id", scope.subagent_id.as_str())
-        .with("child_session_id", scope.child_session_id.as_str())
-        .with("outcome", result.outcome.as_str());
+        .with_json("subagent_id", scope.subagent_id.as_str().into())
+        .with_json("child_session_id", scope.child_session_id.as_str().into())
+        .with_json("outcome", result.outcome.as_str().into());
     if !result.files.is_empty()
         && let Ok(files) = Json::new(&result.files)
     {

@@ -163,7 +163,7 @@ impl TeamRun {
         let Some(agent) = self.team.0.members.get(index) else { return };
         let mut task = self.task.clone();
         if let Some(before) = before {
-            let title = "What the member before you came to:\n".to_owned();
+            let title = "\n\nWhat the member before you came to:\n".to_owned();
             task.content.push(TextBlock::new(title).into());
             task.content.extend(before.content.iter().cloned());
         }

@@ -145,6 +145,8 @@ pub(super) struct End {
 pub(crate) struct Untold {
     pub(crate) info: TaskInfo,
     pub(crate) result: ToolChunk,
+    /// How much room the result takes.
+    pub(super) bytes: usize,
     /// In which order tasks ended.
     pub(super) number: u64,
     /// The call whose result has it, until that result has reached the model's conversation.

@@ -8,7 +8,7 @@ use std::{
 };
 
 use anabranch_pipeline::ToolStream;
-use anabranch_proto::{Outcome, SessionId, ToolCallId, ToolChunk};
+use anabranch_proto::{ContentBlock, Outcome, SessionId, TextBlock, ToolCallId, ToolChunk};
 use futures::{FutureExt, future::BoxFuture};
 use tokio::{sync::watch, time::Instant};
 
@@ -17,6 +17,12 @@ use super::{
     record::{End, Progress, Task, Wanted, stopped},
 };
 use crate::run::{Loan, OwnTasks, RunControl, drop_quietly, panic_message};
+
+/// How many bytes of results wait for the models that are to read them; what is beyond is cut.
+const UNTOLD_BYTES: usize = 16 * 1024 * 1024;
+
+/// How much of a result that is cut is left.
+const CUT_BYTES: usize = 4 * 1024;
 
 /// All tasks of a root session, ended ones included.
 pub(crate) struct Tasks {
@@ -36,6 +42,8 @@ struct State {
     by_call: HashMap<(SessionId, ToolCallId), Vec<usize>>,
     /// The tasks whose results are in the results of these calls, which have not reached their models' conversations.
     given: HashMap<(SessionId, ToolCallId), usize>,
+    /// How many bytes of results the models have not been told.
+    untold_bytes: usize,
     /// How many tasks have had a name that models use.
     named: u64,
     ended: u64,
@@ -197,7 +205,7 @@ impl Tasks {
     pub(crate) fn finish(&self, number: usize, result: ToolChunk) {
         let mut state = self.lock();
         state.ended += 1;
-        let ended = state.ended;
+        let (ended, room) = (state.ended, UNTOLD_BYTES.saturating_sub(state.untold_bytes));
         let Some(task) = state.tasks.get_mut(number).filter(|task| task.is_open()) else { return };
         let outcome = result.metadata.get("outcome").and_then(|outcome| outcome.to::<Outcome>().ok());
         let end = End { outcome: outcome.unwrap_or(Outcome::Failed), after: task.started.elapsed() };
@@ -206,7 +214,10 @@ impl Tasks {
         if task.kind != Kind::Manual
             && let Some(info) = task.info()
         {
-            task.untold.push(Untold { info, result, number: ended, given_by: None });
+            let result = within(result, room);
+            let bytes = bytes(&result);
+            task.untold.push(Untold { info, result, bytes, number: ended, given_by: None });
+            state.untold_bytes += bytes;
         }
         state.settle(number);
         drop(state);
@@ -219,12 +230,13 @@ impl Tasks {
     pub(crate) fn take_untold(&self, parent: &SessionId) -> Vec<Untold> {
         let mut untold = Vec::new();
         let mut state = self.lock();
-        let State { tasks, by_parent, given, .. } = &mut *state;
+        let State { tasks, by_parent, given, untold_bytes, .. } = &mut *state;
         for number in by_parent.get(parent).into_iter().flatten() {
             if let Some(task) = tasks.get_mut(*number) {
                 untold.append(&mut task.untold);
             }
         }
+        *untold_bytes -= untold.iter().map(|untold| untold.bytes).sum::<usize>();
         given.retain(|(session, _), _| session != parent);
         drop(state);
         untold.sort_unstable_by_key(|untold| untold.number);
@@ -258,9 +270,13 @@ impl Tasks {
         if state.given.is_empty() {
             return;
         }
-        let number = state.given.remove(&(session.clone(), call.clone()));
-        if let Some(task) = number.and_then(|number| state.tasks.get_mut(number)) {
-            task.untold.retain(|untold| untold.given_by.as_ref() != Some(call));
+        let State { tasks, given, untold_bytes, .. } = &mut *state;
+        let number = given.remove(&(session.clone(), call.clone()));
+        if let Some(task) = number.and_then(|number| tasks.get_mut(number)) {
+            let is_told = |untold: &Untold| untold.given_by.as_ref() == Some(call);
+            for told in task.untold.extract_if(.., |untold| is_told(untold)) {
+                *untold_bytes -= told.bytes;
+            }
         }
     }
 
@@ -502,6 +518,27 @@ impl Stopped {
             }
         }
     }
+}
+
+/// A result that takes no more than there is room for; of one that does its beginning, and how much that is.
+fn within(mut result: ToolChunk, room: usize) -> ToolChunk {
+    let size = bytes(&result);
+    if size <= room || size <= CUT_BYTES {
+        return result;
+    }
+    let text: String = result.content.iter().filter_map(ContentBlock::as_text).collect();
+    let end = (0..=CUT_BYTES.min(text.len())).rev().find(|end| text.is_char_boundary(*end)).unwrap_or(0);
+    let beginning = text.get(..end).unwrap_or_default();
+    let note = format!(
+        "{beginning}\n\n(These are the first {end} of {} bytes of text: too many results have waited to be read.)",
+        text.len()
+    );
+    result.content = vec![TextBlock::new(note).into()];
+    result
+}
+
+fn bytes(result: &ToolChunk) -> usize {
+    result.content.iter().map(ContentBlock::approximate_bytes).sum()
 }
 
 /// Runs a child and hands its events over.

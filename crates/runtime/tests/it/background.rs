@@ -7,8 +7,8 @@ use anabranch_proto::{
     event::MessageOrigin,
 };
 use anabranch_runtime::{
-    Agent, Model, ModelRequest, ModelStream, OnCancel, Read, ScriptedModel, Session, SpawnSubagent,
-    TaskStatus, Turn,
+    Agent, Model, ModelItem, ModelRequest, ModelStream, OnCancel, Read, ScriptedModel, Session,
+    SpawnSubagent, TaskStatus, Turn,
 };
 use futures::StreamExt;
 use serde_json::json;
@@ -539,4 +539,35 @@ async fn the_events_of_many_background_children_each_come_in_order_and_none_is_l
     assert_eq!(spawned.len(), 30);
     let counters = session.counters();
     assert_eq!((counters.fallbacks, counters.late), (0, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn results_that_wait_to_be_read_are_bounded_in_bytes_and_a_cut_one_says_so() {
+    const LONG: usize = 10 * 1024 * 1024;
+    let worker = |pause: u32| {
+        let model = ScriptedModel::new("scripted")
+            .turn(move |_| Turn::new().wait(SECOND * pause).item(ModelItem::Text("ü".repeat(LONG / 2))));
+        Agent::builder("worker", model).build()
+    };
+    let model = ScriptedModel::new("scripted")
+        .turn(|_| (1..=3).fold(Turn::new(), |turn, task| turn.call(format!("spawn_{task}"), start("x", "n"))))
+        .turn(|_| Turn::new().wait(SECOND * 10).call("list_tasks", json!({})))
+        .turn(|request| {
+            let hints = hints(request);
+            let cut = |hint: &String| hint.ends_with("too many results have waited to be read.)");
+            assert!(hints.iter().all(|hint| hint.contains("ü")));
+            let told: Vec<_> = hints.iter().map(|hint| (hint.len() > LONG, cut(hint))).collect();
+            assert_eq!(told, [(true, false), (false, true), (false, true)]);
+            Turn::new().text("told").call("spawn_1", start("x", "n"))
+        })
+        // What was read has given its room back.
+        .turn(|_| Turn::new().wait(SECOND * 10).call("list_tasks", json!({})))
+        .turn(|request| Turn::new().text(hints(request).last().unwrap().len().to_string()));
+    let mut agent = Agent::builder("master", model).task_tools();
+    for task in 1..=3 {
+        agent = agent.tool(spawn(worker(task)).as_tool(format!("spawn_{task}"), ""));
+    }
+    let finished = agent.build().reply_stream("Go.").finished().await.unwrap();
+    let last: usize = finished.text().parse().unwrap_or_else(|_| panic!("{}", finished.text()));
+    assert!(last > LONG, "{last}");
 }

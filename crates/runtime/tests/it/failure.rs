@@ -72,7 +72,7 @@ async fn a_model_that_hangs_is_given_up_at_its_limit() {
     let limits = Limits::default().model_call(Duration::from_secs(3));
     let start = tokio::time::Instant::now();
     let (outcome, error, _) = ending(&Agent::builder("agent", model).limits(limits).build()).await;
-    assert_eq!((outcome, &*error), (Outcome::Failed, "the model did not finish within 3 s"));
+    assert_eq!((outcome, &*error), (Outcome::TimedOut, "the model did not finish within 3 s"));
     assert_eq!(start.elapsed(), Duration::from_secs(3));
 }
 

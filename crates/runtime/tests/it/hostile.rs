@@ -11,7 +11,10 @@ use std::{
 };
 
 use anabranch_adapters::{encode::Sse, tool_calls::ToolCalls};
-use anabranch_pipeline::{FunctionTool, Tool, ToolContext, ToolDefinition, ToolInvocation, ToolStream};
+use anabranch_pipeline::{
+    ActingLayer, ActingStream, FunctionTool, Next, Tool, ToolCall, ToolContext, ToolDefinition,
+    ToolInvocation, ToolStream,
+};
 use anabranch_proto::{
     Admitted, Artifact, ChildScope, Event, EventId, EventKind, FinishedReason, Json, Metadata, Outcome,
     Scope, SpawnMechanism, Timestamp, ToolCallId, ToolChunk, ToolResultState, Usage,
@@ -20,7 +23,7 @@ use anabranch_proto::{
     },
 };
 use anabranch_runtime::{
-    Agent, Limits, Model, ModelError, ModelItem, ModelRequest, ModelStream, Read, ScriptedModel,
+    Agent, Limits, Model, ModelError, ModelItem, ModelRequest, ModelStream, Permissions, Read, ScriptedModel,
     SessionError, Spawn, SpawnSubagent, Turn,
 };
 use anabranch_session::{Batch, EventLog, Full, LogError, MemoryLog};
@@ -597,4 +600,46 @@ async fn output_of_tools_of_any_size_reaches_the_model_whole() {
         .await
         .unwrap();
     assert_eq!(finished.text(), format!("success {}", "ü".repeat(100_000)));
+}
+
+/// Passes everything on; what it costs is stack.
+struct PassesOn;
+
+impl ActingLayer for PassesOn {
+    fn act(self: Arc<Self>, call: ToolCall, context: ToolContext, next: Next) -> ActingStream {
+        ActingStream::boxed(next.run(call, context))
+    }
+}
+
+/// The deepest that any limit allows, as the documentation of the limit says.
+const DEEPEST: u32 = 32;
+
+#[test]
+fn the_deepest_tree_with_layers_at_every_level_fits_a_worker_threads_stack() {
+    // 2 MiB, tokio's own figure, however this test's threads are.
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .thread_stack_size(2 * 1024 * 1024)
+        .enable_all()
+        .build()
+        .unwrap();
+    let mut agent = says("leaf", "the bottom");
+    for level in 0..=DEEPEST {
+        let model = ScriptedModel::new("scripted")
+            .turn(|_| Turn::new().call("spawn_subagent", serde_json::json!({ "task": "down" })))
+            .turn(|request| Turn::new().text(request.last_result_text()));
+        let limits = Limits::default().max_depth(u32::MAX).max_running(usize::MAX);
+        let mut builder = Agent::builder(format!("level {level}"), model)
+            .tool(SpawnSubagent::new(agent))
+            .permissions(Permissions::new().allow("spawn_subagent"))
+            .limits(limits);
+        for _ in 0..12 {
+            builder = builder.layer(PassesOn);
+        }
+        agent = builder.build();
+    }
+    let finished = runtime.block_on(async { agent.reply_stream("Go.").finished().await }).unwrap();
+    // One level was too many, and the one above it says so.
+    let refused = format!("would be at depth {}, and the limit is {DEEPEST};", DEEPEST + 1);
+    assert!(finished.text().contains(&refused), "{}", finished.text());
 }

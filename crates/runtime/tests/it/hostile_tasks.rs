@@ -826,11 +826,7 @@ async fn a_question_whose_call_is_cut_is_withdrawn_and_a_task_whose_call_is_boun
     let question = session.questions().pop().unwrap();
     tokio::time::sleep(SECOND * 9).await;
     assert_eq!(session.questions(), []);
-    let late = session.answer(
-        &question.session_id,
-        &question.call.id,
-        Answer::output(anabranch_proto::ToolChunk::text("x")),
-    );
+    let late = session.answer(&question.session_id, &question.call.id, Answer::output("x"));
     assert!(matches!(late, Err(AnswerError::NotOpen { .. })));
     let seen = soon(events(reply)).await;
     assert_eq!(

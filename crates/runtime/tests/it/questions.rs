@@ -189,7 +189,7 @@ async fn an_answer_is_taken_once_and_an_unknown_call_changes_nothing() {
         let error = session.answer(&session_id, &call, Answer::allow()).unwrap_err();
         assert_eq!(error, AnswerError::NotOpen { session: session_id, call });
     }
-    let output = Answer::output(ToolChunk::text("x"));
+    let output = Answer::output("x");
     let error = session.answer(session_id, call, output).unwrap_err();
     assert_eq!(error, AnswerError::OfAnotherKind { asked: QuestionKind::Confirm });
     assert_eq!(session.questions().len(), 1);
@@ -436,7 +436,7 @@ async fn somebody_else_runs_a_call_of_a_child() {
     let worker =
         Agent::builder("worker", calls("scripted", "browse", json!({ "text": "x" }))).tool(browser()).build();
     let session = master(worker, vec![node("a", "n1")]).session();
-    let events = ask_elsewhere(&session, Answer::output(ToolChunk::text("a page"))).await;
+    let events = ask_elsewhere(&session, Answer::output("a page")).await;
     assert_eq!(results(of_child(&events, "n1")), [(ToolResultState::Success, "a page".to_owned())]);
     let given = kind(&events, |kind| {
         if let EventKind::ExternalExecutionResult(result) = kind {

@@ -151,6 +151,7 @@ impl Connection {
         let root = self.sessions.add(|| self.start(request))?;
         let id = root.session.id().as_str();
         let acp = if root.grants { Acp::sessions(id) } else { Acp::cards(id) };
+        (self.server.watch)(&root.session);
         let reader = root.session.subscribe_lossless(0);
         // It ends with its session.
         tokio::spawn(Pump::new(root.clone(), acp.permissions(true), self.mailbox.clone()).run(reader));

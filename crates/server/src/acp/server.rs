@@ -4,7 +4,7 @@ use std::{fmt, path::PathBuf, sync::Arc};
 
 use agent_client_protocol::{Agent as AgentRole, ConnectTo, LineDirection, Stdio};
 use anabranch_proto::SessionId;
-use anabranch_runtime::Agent;
+use anabranch_runtime::{Agent, Session};
 
 use super::{AcpError, connection::Connection, flow::Flow};
 
@@ -21,23 +21,34 @@ pub struct NewSession {
 /// Makes the agent of a session.
 pub(super) type Make = dyn Fn(&NewSession) -> Agent + Send + Sync;
 
+/// Is shown each session as it begins.
+pub(super) type Watch = dyn Fn(&Session) + Send + Sync;
+
 /// Serves clients of the Agent Client Protocol. Cloning is cheap.
 #[derive(Clone)]
 #[must_use]
 pub struct AcpServer {
     pub(super) make: Arc<Make>,
+    pub(super) watch: Arc<Watch>,
     pub(super) always_cards: bool,
 }
 
 impl AcpServer {
     /// Serves the agents that `make` makes, one for each session.
     pub fn new(make: impl Fn(&NewSession) -> Agent + Send + Sync + 'static) -> Self {
-        Self { make: Arc::new(make), always_cards: false }
+        Self { make: Arc::new(make), watch: Arc::new(|_| {}), always_cards: false }
     }
 
     /// Whether sub-agents are cards even for a client that knows sessions of theirs. By default not.
     pub fn always_cards(mut self, always: bool) -> Self {
         self.always_cards = always;
+        self
+    }
+
+    /// Shows each session to `watch` as it begins, before its client knows it: so its events can be kept elsewhere, from the
+    /// first. It must not wait. By default nobody is shown any.
+    pub fn watched_by(mut self, watch: impl Fn(&Session) + Send + Sync + 'static) -> Self {
+        self.watch = Arc::new(watch);
         self
     }
 

@@ -151,7 +151,7 @@ fn check_refusal(story: &Story<'_>, run: &Run<'_>, text: &str) -> Result<(), Str
     let limits = story.plan.limits;
     let is_right = if text.contains("would be at depth") {
         run.depth + 1 > limits.depth
-    } else if text.contains("sub-agents are running, which is the limit") {
+    } else if text.contains(" running, which is the limit") {
         limits.running < 64
     } else if text.contains("have been spawned in this session, which is the limit") {
         limits.spawned < 10_000

@@ -34,8 +34,12 @@ pub(super) fn natural(story: &Story<'_>, run: &Run<'_>) -> Natural {
                 if number >= story.plan.limits.iterations {
                     return Natural::As(Outcome::ExceedMaxIters);
                 }
-                if turn.end != TurnEnd::Done {
-                    return Natural::As(Outcome::Failed);
+                match turn.end {
+                    TurnEnd::Done => {}
+                    TurnEnd::Silent => return Natural::As(Outcome::TimedOut),
+                    TurnEnd::Error | TurnEnd::Panic | TurnEnd::PanicInDrop | TurnEnd::Endless => {
+                        return Natural::As(Outcome::Failed);
+                    }
                 }
                 let mut count = 0;
                 for plan in turn.parts.iter().filter_map(Part::call) {

@@ -56,7 +56,7 @@ pub(super) fn each_run_ends_as_planned(story: &Story<'_>) -> Result<(), String> 
 fn allowed(story: &Story<'_>, run: &Run<'_>) -> Vec<Outcome> {
     use Outcome::{Completed, ExceedMaxIters, Failed, Interrupted, TimedOut};
     if let Who::Nested = run.who {
-        return vec![Completed, ExceedMaxIters, Failed, Interrupted];
+        return vec![Completed, ExceedMaxIters, Failed, Interrupted, TimedOut];
     }
     if loses_terminal(story, run) {
         return vec![Failed, Interrupted];
@@ -64,7 +64,7 @@ fn allowed(story: &Story<'_>, run: &Run<'_>) -> Vec<Outcome> {
     let mut allowed = match natural(story, run) {
         Natural::As(outcome) => vec![outcome],
         Natural::Never => Vec::new(),
-        Natural::Open => vec![Completed, ExceedMaxIters, Failed],
+        Natural::Open => vec![Completed, ExceedMaxIters, Failed, TimedOut],
     };
     let is_open = allowed.len() != 1;
     if let Some(prompt) = run.prompt {

@@ -21,7 +21,10 @@ pub(super) fn deadlines_are_kept(story: &Story<'_>) -> Result<(), String> {
     for run in &story.runs {
         let Some((end, complete)) = run.terminal() else { continue };
         let timeout = run.spawn.and_then(|spawn| spawn.timeout);
+        let is_models =
+            run.error().is_some_and(|error| error.message.starts_with("the model did not finish within"));
         if complete.outcome == Outcome::TimedOut
+            && !is_models
             && let (Some(timeout), Some(announced)) = (timeout, announced(run))
         {
             let took = between(announced, end.event.created_at);
@@ -36,7 +39,7 @@ pub(super) fn deadlines_are_kept(story: &Story<'_>) -> Result<(), String> {
                 format!("{} timed out after {took} ms, not {timeout}", run.name)
             })?;
         }
-        if run.error().is_some_and(|error| error.message.starts_with("the model did not finish within")) {
+        if is_models {
             let is_call = |admitted: &&&Admitted| matches!(admitted.event.kind, EventKind::ModelCallStart(_));
             let asked = run.events.iter().rev().find(is_call);
             let took = asked.map(|asked| between(asked.event.created_at, end.event.created_at));

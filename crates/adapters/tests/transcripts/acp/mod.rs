@@ -1,6 +1,6 @@
 //! What the ACP adapter writes for each script, in both modes.
 
-mod reader;
+pub(crate) mod reader;
 mod rules;
 
 use anabranch_adapters::{Encode, acp::Acp, encode::JsonLines};

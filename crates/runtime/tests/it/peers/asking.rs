@@ -12,9 +12,7 @@ use anabranch_pipeline::{
     ActingLayer, ActingStream, CallItem, FunctionTool, Next, Tool, ToolCall, ToolContext, ToolDefinition,
     ToolInvocation, ToolStream,
 };
-use anabranch_proto::{
-    Event, EventKind, Outcome, PermissionRule, SpawnMechanism, ToolChunk, ToolResultState,
-};
+use anabranch_proto::{Event, EventKind, Outcome, PermissionRule, SpawnMechanism, ToolResultState};
 use anabranch_runtime::{
     Agent, Answer, AnswerError, ExternalTool, Limits, ModelRequest, Permission, Permissions, Question, Read,
     Reply, ScriptedModel, Session, SpawnSubagent, Team, Turn,
@@ -476,7 +474,7 @@ async fn a_client_that_leaves_takes_no_question_with_it_here_or_elsewhere() {
     drop((leaves, first));
     tokio::time::sleep(Duration::from_secs(5)).await;
     assert_eq!((here.questions(), elsewhere.questions()), (asked_here.clone(), asked_elsewhere.clone()));
-    answer(&elsewhere, &asked_elsewhere[0], Answer::output(ToolChunk::text("a page")));
+    answer(&elsewhere, &asked_elsewhere[0], Answer::output("a page"));
     let seen = rest(seen, second).await;
     assert_eq!(own(&seen).count() + of_child(&seen, "n1").count(), seen.len());
     assert_eq!(elsewhere.messages()[1].text(), "success: success: a page");

@@ -36,7 +36,7 @@ fn root(levels: u32, limits: Limits) -> Agent {
 #[tokio::test]
 async fn a_limit_of_one_allows_a_child_and_refuses_its_child() {
     let deep = "error: a sub-agent here would be at depth 2, and the limit is 1; do the work yourself";
-    let running = "error: 1 sub-agents are running, which is the limit; wait for one to end";
+    let running = "error: 1 sub-agent is running, which is the limit; wait for it to end";
     let total =
         "error: 1 sub-agents have been spawned in this session, which is the limit; do the work yourself";
     let nested = |refusal: &str| format!("success: {refusal}");
@@ -61,10 +61,7 @@ async fn a_limit_of_nought_refuses_every_child() {
             Limits::default().max_depth(0),
             "a sub-agent here would be at depth 1, and the limit is 0; do the work yourself",
         ),
-        (
-            Limits::default().max_running(0),
-            "0 sub-agents are running, which is the limit; wait for one to end",
-        ),
+        (Limits::default().max_running(0), "no sub-agent may run here; do the work yourself"),
         (
             Limits::default().max_spawned(0),
             "0 sub-agents have been spawned in this session, which is the limit; do the work yourself",

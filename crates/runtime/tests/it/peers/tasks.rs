@@ -245,7 +245,7 @@ async fn a_limit_refuses_a_task_with_a_reason_stops_none_and_forgets_none() {
     let seen = events(session.prompt("Go.").await.unwrap()).await;
     insta::assert_snapshot!(session.messages()[1].text(), @r"
     success: `task_1` (is slow) works in the background. Go on; you will be told what it came to.
-    error: 1 sub-agents are running, which is the limit; wait for one to end
+    error: 1 sub-agent is running, which is the limit; wait for it to end
     success: The background task `task_2` (works) has ended: completed.
 
     done
