@@ -14,6 +14,7 @@ use crate::error::Error;
 mod bench;
 mod check;
 mod ci;
+mod counts;
 mod demo;
 mod error;
 mod fuzz;
@@ -56,6 +57,8 @@ enum Command {
     Fuzz(fuzz::FuzzArgs),
     /// Measure what things cost, beside floors and others' libraries
     Bench(bench::BenchArgs),
+    /// Count what an event, a frame, a line and a child take in instructions; no more than committed
+    Counts(counts::CountsArgs),
     /// Count instructions at two sizes: what is linear stays so
     Linear,
     /// Step through the orders in which threads can wake the streams of the merge
@@ -96,6 +99,7 @@ fn main() -> ExitCode {
         Command::Fuzz(args) => fuzz::run(&args),
         Command::Mutants(args) => mutants::run(&args),
         Command::Bench(args) => bench::run(&args),
+        Command::Counts(args) => counts::run(&args),
         Command::Linear => linear::run(),
         Command::Model => model::run(),
         Command::Tidy => tidy::run(),

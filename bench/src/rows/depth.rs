@@ -75,7 +75,7 @@ pub fn in_session(depth: usize, pieces: usize) -> f64 {
 
 /// What `caller` calls, with so many levels below it, this one included: each level's tool announces a child and runs the
 /// next level's call as that child. The events are made before the clock runs.
-fn level(caller: &Arc<Caller>, depth: usize, pieces: usize) -> Acting {
+pub(crate) fn level(caller: &Arc<Caller>, depth: usize, pieces: usize) -> Acting {
     let call = "call_0".into();
     let speaker = Speaker::new(&caller.stamp, &caller.scope, &caller.session_id, &call);
     if depth == 1 {

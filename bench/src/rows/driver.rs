@@ -1,6 +1,6 @@
 //! Driver, log and reader against one bounded channel.
 
-use anabranch_runtime::Read;
+use anabranch_runtime::{Agent, Read};
 use futures::StreamExt as _;
 
 use crate::{
@@ -45,9 +45,7 @@ pub fn rows(scale: Scale) -> Vec<Row> {
 /// What an event costs from a tool through a whole session to its reader.
 #[must_use]
 pub fn session(children: usize, each: usize) -> f64 {
-    let talk =
-        StreamTool::new("talk", move |context| super::merge::live(context.caller(), context.call_id(), each));
-    let agent = master("talk", children).tool(talk).build();
+    let agent = talking(children, each);
     let total = children * (each + AROUND);
     per_item(total, || {
         runtime().block_on(async {
@@ -56,6 +54,13 @@ pub fn session(children: usize, each: usize) -> f64 {
             assert_eq!(read, total - children, "every event is read");
         });
     })
+}
+
+/// An agent that calls so many tools in one turn, each of which has a child's events, made when polled.
+pub(crate) fn talking(children: usize, each: usize) -> Agent {
+    let talk =
+        StreamTool::new("talk", move |context| super::merge::live(context.caller(), context.call_id(), each));
+    master("talk", children).tool(talk).build()
 }
 
 fn is_childs(read: &Read) -> bool {

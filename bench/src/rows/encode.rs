@@ -184,6 +184,12 @@ impl Sample {
         self.speaker.piece()
     }
 
+    /// One piece as a line of the native spelling.
+    #[must_use]
+    pub fn piece_line(&self) -> String {
+        anabranch_proto::native::to_string(&self.piece()).expect("an event has a spelling")
+    }
+
     /// All events before the child's first piece, in their order.
     #[must_use]
     pub fn opening(&self) -> Vec<Arc<Event>> {

@@ -81,7 +81,7 @@ fn speaker(stamp: &Arc<dyn Stamp>, caller: &Caller, call: &anabranch_proto::Tool
 }
 
 /// The same streams as the tools give, without the pipeline.
-fn streams(stamp: &Arc<dyn Stamp>, tools: usize, each: usize) -> Vec<ToolStream> {
+pub(crate) fn streams(stamp: &Arc<dyn Stamp>, tools: usize, each: usize) -> Vec<ToolStream> {
     let caller = caller(stamp);
     let stream = |call: ToolCall| -> ToolStream {
         let live: Live = speaker(stamp, &caller, &call.id).live(each);
