@@ -146,6 +146,7 @@ mod tests {
             Command::Demo(passed) | Command::Check(passed) | Command::Simulate(passed) => passed.args,
             other @ (Command::Bench(_)
             | Command::Ci(_)
+            | Command::Counts(_)
             | Command::Fuzz(_)
             | Command::Interop(_)
             | Command::Linear
