@@ -22,3 +22,4 @@ pub mod report;
 pub mod rows;
 pub mod scaling;
 pub mod tools;
+pub mod why;

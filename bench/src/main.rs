@@ -8,7 +8,7 @@ use anabranch_bench::{
     measure::Scale,
     peers::Peers,
     report::{Report, Row},
-    rows, scaling,
+    rows, scaling, why,
 };
 use clap::Parser;
 
@@ -27,6 +27,9 @@ struct Cli {
     /// Why a peer is not there: `name=reason`
     #[arg(long = "absent", value_name = "NAME=WHY")]
     absent: Vec<String>,
+    /// What forbids this budget
+    #[arg(long, value_name = "ROW")]
+    why: Option<String>,
     /// Where the table and the plots are written
     #[arg(long, value_name = "FOLDER")]
     out: PathBuf,
@@ -35,6 +38,9 @@ struct Cli {
 fn main() -> ExitCode {
     let cli = Cli::parse();
     let scale = if cli.quick { Scale::QUICK } else { Scale::FULL };
+    if let Some(row) = &cli.why {
+        return explained(row, scale);
+    }
     let mut peers = Peers::start(&cli.peers);
     for absent in &cli.absent {
         let (name, why) = absent.split_once('=').unwrap_or((absent, "not said"));
@@ -80,19 +86,31 @@ fn main() -> ExitCode {
     }
 }
 
+/// Prints an experiment.
+fn explained(row: &str, scale: Scale) -> ExitCode {
+    if let Some((_, experiment)) = why::EXPERIMENTS.iter().find(|(name, _)| *name == row) {
+        print!("{}", experiment(scale));
+        return ExitCode::SUCCESS;
+    }
+    let known: Vec<_> = why::EXPERIMENTS.iter().map(|(name, _)| *name).collect();
+    eprintln!("error: no experiment for the row `{row}`; there is one for: {}", known.join(", "));
+    ExitCode::FAILURE
+}
+
 type Measure = fn(Scale, &mut Peers) -> Vec<Row>;
 
 /// Every budget of the design, in its order.
 const TABLE: &[(&str, Measure)] = &[
-    ("merge", |scale, _| rows::merge::rows(scale)),
+    ("merge", |scale, peers| rows::merge::rows(scale, peers)),
     ("own_tasks", |scale, _| rows::own_tasks::rows(scale)),
     ("depth", |scale, _| rows::depth::rows(scale)),
     ("children", |scale, _| rows::children::rows(scale)),
     ("duplicates", |scale, _| rows::duplicates::rows(scale)),
-    ("driver", |scale, _| rows::driver::rows(scale)),
+    ("driver", |scale, peers| rows::driver::rows(scale, peers)),
     ("encode", |scale, _| rows::encode::rows(scale)),
     ("read", |scale, _| rows::read::rows(scale)),
     ("spawn", |scale, peers| rows::spawn::rows(scale, peers)),
+    ("http", |scale, _| rows::http::rows(scale)),
     ("cancel", |scale, _| rows::cancel::rows(scale)),
     ("memory", |_, _| rows::memory::rows()),
     ("linear", |scale, _| rows::linear::rows(scale)),

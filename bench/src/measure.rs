@@ -73,6 +73,18 @@ pub fn in_turn(rounds: usize, cases: &mut [Case<'_>]) -> Series {
     Series(series)
 }
 
+/// A case by its name, of others' libraries.
+pub type Other<'a> = (String, Box<dyn FnMut() -> f64 + 'a>);
+
+/// Runs ours and others' turn about; the others come after ours in the series. Theirs take longer, so where there are any
+/// there are no more than five rounds.
+pub fn in_turn_beside(rounds: usize, ours: &mut [Case<'_>], others: &mut [Other<'_>]) -> Series {
+    let rounds = if others.is_empty() { rounds } else { rounds.min(5) };
+    let ours = ours.iter_mut().map(|case| &mut **case as Case<'_>);
+    let mut cases: Vec<_> = ours.chain(others.iter_mut().map(|(_, case)| &mut **case as Case<'_>)).collect();
+    in_turn(rounds, &mut cases)
+}
+
 impl Series {
     /// The median cost of a case.
     #[must_use]

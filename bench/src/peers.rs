@@ -1,8 +1,8 @@
 //! Others' libraries: programs that are asked a question a line, so that each has a process, an allocator and
 //! dependencies of its own.
 //!
-//! A question is `spawn 64 10` (64 children in one turn, 10 times) or `pass 4 50000` (4 tools of so many items on one
-//! stream); the answer is the nanoseconds of CPU for each child or item, or `none` and why there is no such thing.
+//! `peers/asked` has the questions and the answers: nanoseconds of CPU for each child or item, or why there is no such
+//! thing.
 
 use std::{
     collections::BTreeMap,
@@ -11,7 +11,9 @@ use std::{
     process::{Child, ChildStdin, ChildStdout, Command, Stdio},
 };
 
-use crate::measure::{Scale, median};
+use serde::Deserialize;
+
+use crate::measure::Other;
 
 /// A peer's program at work.
 struct Peer {
@@ -44,29 +46,20 @@ impl Peers {
         peers
     }
 
-    /// What a child costs each of them, by CPU: nanoseconds.
-    pub fn spawn(&mut self, children: usize, scale: Scale) -> Vec<(String, f64)> {
-        let times = (scale.events / 200 / children).clamp(1, 50);
-        self.ask(&format!("spawn {children} {times}"), scale.rounds.min(3))
-    }
-
-    /// What an item costs each of them from a tool to the stream, by CPU: nanoseconds.
-    pub fn pass(&mut self, tools: usize, scale: Scale) -> Vec<(String, f64)> {
-        self.ask(&format!("pass {tools} {}", scale.events / 10 / tools), scale.rounds.min(3))
-    }
-
-    /// Asks every peer in turn, so many rounds; the medians of those that can.
-    fn ask(&mut self, question: &str, rounds: usize) -> Vec<(String, f64)> {
-        let mut answers: BTreeMap<String, Vec<f64>> = BTreeMap::new();
-        for _ in 0..rounds {
-            for peer in &mut self.running {
-                match peer.ask(question) {
-                    Ok(cost) => answers.entry(peer.name.clone()).or_default().push(cost),
-                    Err(why) => _ = self.absent.insert(format!("{}: {question}", peer.name), why),
+    /// The peers that can answer a question, each as a case of its own that gives nanoseconds of CPU for an item.
+    pub fn cases<'a>(&'a mut self, question: &'a str) -> Vec<Other<'a>> {
+        let Self { running, absent } = self;
+        let mut cases: Vec<Other<'a>> = Vec::new();
+        for peer in running {
+            match peer.ask(question) {
+                Ok(_) => {
+                    let name = peer.name.clone();
+                    cases.push((name, Box::new(|| peer.ask(question).expect("it could answer before"))));
                 }
+                Err(why) => _ = absent.insert(format!("{}: `{question}`", peer.name), why),
             }
         }
-        answers.into_iter().map(|(name, costs)| (name, median(costs))).collect()
+        cases
     }
 
     /// What could not be asked, for people.
@@ -92,6 +85,14 @@ fn start(name: &str, line: &str) -> Result<Peer, String> {
     Ok(Peer { name: name.to_owned(), process, questions, answers: BufReader::new(answers) })
 }
 
+/// What a peer says.
+#[derive(Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Answer {
+    Nanos(f64),
+    None(String),
+}
+
 impl Peer {
     fn ask(&mut self, question: &str) -> Result<f64, String> {
         writeln!(self.questions, "{question}")
@@ -102,10 +103,10 @@ impl Peer {
         if read == 0 {
             return Err("it ended".to_owned());
         }
-        let answer = answer.trim();
-        match answer.strip_prefix("none") {
-            Some(why) => Err(why.trim().to_owned()),
-            None => answer.parse().map_err(|_| format!("it answered `{answer}`")),
+        match serde_json::from_str(&answer) {
+            Ok(Answer::Nanos(nanos)) => Ok(nanos),
+            Ok(Answer::None(why)) => Err(why),
+            Err(_) => Err(format!("it answered `{}`", answer.trim())),
         }
     }
 }

@@ -3,7 +3,7 @@
 use crate::{
     measure::{Scale, median},
     plot::{Line, svg},
-    rows::{depth, driver, linear, merge},
+    rows::{depth, driver, linear, memory, merge, spawn},
 };
 
 /// A plot: its file's name and its text.
@@ -16,10 +16,30 @@ pub struct Plot {
     pub lines: Vec<Line>,
 }
 
-/// Children, depth and deltas. What idle sessions and children hold is among the rows.
+/// Children, depth, deltas, and what idle sessions and children hold.
 #[must_use]
 pub fn plots(scale: Scale) -> Vec<Plot> {
-    vec![children(scale), levels(scale), deltas(scale)]
+    vec![children(scale), spawns(scale), levels(scale), deltas(scale), idle()]
+}
+
+fn spawns(scale: Scale) -> Plot {
+    let counts = [1_usize, 4, 16, 64, 256, 1_000, 4_000, 10_000];
+    let cost = |count| spawn::each(count, (scale.events / 20 / count).clamp(1, 500)) / 1e3;
+    let ours = counts.map(|count| (number(count), thrice(|| cost(count)))).to_vec();
+    let lines = vec![("whole reply".to_owned(), ours)];
+    let svg = svg(
+        "A child's cost by the number of children",
+        "children in one turn",
+        "µs of CPU per child",
+        &lines,
+    );
+    Plot { name: "spawn", svg, lines }
+}
+
+fn idle() -> Plot {
+    let lines = memory::points();
+    let svg = svg("What an idle child and an idle session hold", "how many", "KiB each", &lines);
+    Plot { name: "idle", svg, lines }
 }
 
 fn children(scale: Scale) -> Plot {
@@ -29,7 +49,7 @@ fn children(scale: Scale) -> Plot {
         let series = merge::measure(Scale { rounds: 3, ..scale }, count);
         ours.push((number(count), series.median(0)));
         floor.push((number(count), series.median(1)));
-        let each = (scale.events / count).max(1);
+        let each = (scale.events / count).max(10);
         session.push((number(count), thrice(|| driver::session(count, each))));
     }
     let lines = vec![

@@ -1,4 +1,5 @@
-//! Prints rows as a line of JSON: what is held, and what is allocated.
+//! Prints rows as a line of JSON: what is held, and what is allocated. With the argument `points` it prints what the plot of
+//! what is held shows instead.
 
 use std::sync::Arc;
 
@@ -16,6 +17,10 @@ use anabranch_session::MemoryLog;
 use futures::{StreamExt as _, stream};
 
 fn main() {
+    if std::env::args().any(|argument| argument == "points") {
+        println!("{}", serde_json::to_string(&points()).expect("points have a spelling"));
+        return;
+    }
     let mut all = vec![duplicates()];
     all.extend([64, 1_000, 10_000].map(idle));
     all.extend(idle_sessions());
@@ -48,14 +53,30 @@ fn duplicates() -> Row {
         .source("per root session, after 20,000 ids")
 }
 
-/// Children whose models do not answer, in task.
-fn idle(children: usize) -> Row {
+/// What each holds, by how many there are: KiB.
+fn points() -> Vec<(&'static str, Vec<(f64, f64)>)> {
+    let points = |counts: &[u16], held: fn(u16) -> f64| {
+        counts.iter().map(|count| (f64::from(*count), held(*count))).collect()
+    };
+    vec![
+        ("idle child", points(&[4, 16, 64, 256, 1_000, 4_000, 10_000], |count| child(usize::from(count)))),
+        ("idle session", points(&[4, 16, 64, 256, 1_000, 4_000, 10_000], session)),
+    ]
+}
+
+/// What a child of so many holds whose model does not answer, in task: KiB.
+fn child(children: usize) -> f64 {
     let agent = master("spawn_subagent", children).tool(SpawnSubagent::new(hung())).build();
     let without = master("nothing", 0).build();
     let base = held(|| waiting(&without, 0));
     let bytes = held(|| waiting(&agent, children)) - base;
     #[expect(clippy::cast_precision_loss, reason = "10,000 at most")]
-    let each = kib(bytes) / children as f64;
+    let children = children as f64;
+    kib(bytes) / children
+}
+
+fn idle(children: usize) -> Row {
+    let each = child(children);
     Row::new("idle", format!("an idle child in task, of {children}"), each, Unit::Kib, Budget::AtMost(2.0))
         .source("all that the session holds for it: call, agent, run, record, its 3 events in the log")
 }
@@ -76,24 +97,29 @@ fn waiting(agent: &Agent, children: usize) -> impl Sized {
     (reply, runtime)
 }
 
-/// Sessions that wait for a prompt.
+/// What a session of so many holds that waits for its first prompt: KiB.
+fn session(sessions: u16) -> f64 {
+    let agent = spawning(1);
+    let open = |sessions: u16| {
+        let runtime = runtime();
+        let open = runtime.block_on(async {
+            let open: Vec<_> = (0..sessions).map(|_| agent.session()).collect();
+            for _ in 0..4 {
+                tokio::task::yield_now().await;
+            }
+            open
+        });
+        (open, runtime)
+    };
+    let base = held(|| open(0));
+    kib(held(|| open(sessions)) - base) / f64::from(sessions)
+}
+
 fn idle_sessions() -> Vec<Row> {
     [10, 1_000]
         .into_iter()
         .map(|sessions| {
-            let agent = spawning(1);
-            let bytes = held(|| {
-                let runtime = runtime();
-                let open = runtime.block_on(async {
-                    let open: Vec<_> = (0..sessions).map(|_| agent.session()).collect();
-                    for _ in 0..4 {
-                        tokio::task::yield_now().await;
-                    }
-                    open
-                });
-                (open, runtime)
-            });
-            let each = kib(bytes) / f64::from(sessions);
+            let each = session(sessions);
             Row::new("idle", format!("an idle session, of {sessions}"), each, Unit::Kib, Budget::Shown)
                 .source("a session that waits for its first prompt, its driver's task included")
         })

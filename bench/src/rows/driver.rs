@@ -6,14 +6,39 @@ use futures::StreamExt as _;
 use crate::{
     deltas::{AROUND, Speaker},
     floors::through,
-    measure::{Scale, in_turn, per_item, runtime},
+    measure::{Scale, in_turn, in_turn_beside, per_item, runtime},
+    peers::Peers,
     report::{Budget, Row, Unit},
     tools::{StreamTool, caller, master, stamp},
 };
 
-/// One child and 64.
+/// One child and 64; and an agent's own text, beside others'.
 #[must_use]
-pub fn rows(scale: Scale) -> Vec<Row> {
+pub fn rows(scale: Scale, peers: &mut Peers) -> Vec<Row> {
+    let mut rows = budgets(scale);
+    let pieces = scale.events / 10;
+    let question = format!("stream {pieces}");
+    let mut others = peers.cases(&question);
+    let mut ours = || super::depth::in_session(0, pieces);
+    let series = in_turn_beside(scale.rounds, &mut [&mut ours], &mut others);
+    let row = Row::new(
+        "driver",
+        "a model's piece of text, to the reader of its agent",
+        series.median(0),
+        Unit::Nanos,
+        Budget::Shown,
+    )
+    .source("CPU per piece of a reply of one turn, no children");
+    rows.push(
+        others
+            .iter()
+            .enumerate()
+            .fold(row, |row, (index, (name, _))| row.beside(name, series.median(1 + index), Unit::Nanos)),
+    );
+    rows
+}
+
+fn budgets(scale: Scale) -> Vec<Row> {
     [1, 64]
         .into_iter()
         .map(|children| {

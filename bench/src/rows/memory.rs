@@ -18,11 +18,21 @@ struct Printed {
     beside: Vec<Named>,
 }
 
+/// What the plot of what is held shows: names and points.
+#[must_use]
+pub fn points() -> Vec<(String, Vec<(f64, f64)>)> {
+    let printed = program().and_then(|program| Command::new(program).arg("points").output());
+    printed.ok().and_then(|output| serde_json::from_slice(&output.stdout).ok()).unwrap_or_default()
+}
+
+fn program() -> std::io::Result<std::path::PathBuf> {
+    std::env::current_exe().map(|this| this.with_file_name("anabranch-bench-memory"))
+}
+
 /// The rows of the program that lies beside this one.
 #[must_use]
 pub fn rows() -> Vec<Row> {
-    let program = std::env::current_exe().map(|this| this.with_file_name("anabranch-bench-memory"));
-    let printed = program.and_then(|program| Command::new(program).output());
+    let printed = program().and_then(|program| Command::new(program).output());
     let ids = ["duplicates", "idle", "stalled", "allocations"];
     let absent =
         |why: String| ids[1..].iter().map(|id| Row::absent(id, "what is held", why.clone())).collect();

@@ -6,6 +6,7 @@ pub mod depth;
 pub mod driver;
 pub mod duplicates;
 pub mod encode;
+pub mod http;
 pub mod linear;
 pub mod memory;
 pub mod merge;
