@@ -1,6 +1,6 @@
 //! `cargo xtask interop`: other projects judge what we write, and we read what they write.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, ExitStatus};
 use std::{fs, io};
 
@@ -32,6 +32,16 @@ impl From<Error> for Obstacle {
     fn from(error: Error) -> Self {
         Self::Failed(error)
     }
+}
+
+/// The Python of an environment in `folder` with these packages, made where it is missing; or why there is none.
+pub(crate) fn environment(folder: &Path, requirements: &Path) -> Result<PathBuf, String> {
+    Python::find().and_then(|python| python.environment(folder, requirements)).map_err(|obstacle| {
+        match obstacle {
+            Obstacle::Missing(why) => why,
+            Obstacle::Failed(error) => error.with_sources(),
+        }
+    })
 }
 
 /// Whom to ask.
