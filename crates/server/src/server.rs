@@ -3,13 +3,13 @@
 use std::{fmt, future::Future, pin::pin, sync::Arc};
 
 use anabranch_adapters::ag_ui::Mode;
-use anabranch_runtime::Agent;
+use anabranch_runtime::{Agent, Session};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
     Limits, RunAgentInput, ServeError, Token,
-    ag_ui::{MakeAgent, Runs},
+    ag_ui::{MakeAgent, Runs, Watch},
     http::{Guard, Shared, router},
 };
 
@@ -32,6 +32,7 @@ use crate::{
 #[must_use]
 pub struct Server {
     make: Box<MakeAgent>,
+    watch: Box<Watch>,
     mode: Mode,
     limits: Limits,
     token: Option<Token>,
@@ -41,7 +42,20 @@ impl Server {
     /// A server whose threads have the agents that `make` makes, each from its thread's first input. It is to be quick:
     /// other requests wait meanwhile.
     pub fn new(make: impl Fn(&RunAgentInput) -> Agent + Send + Sync + 'static) -> Self {
-        Self { make: Box::new(make), mode: Mode::default(), limits: Limits::default(), token: None }
+        Self {
+            make: Box::new(make),
+            watch: Box::new(|_, _| {}),
+            mode: Mode::default(),
+            limits: Limits::default(),
+            token: None,
+        }
+    }
+
+    /// Shows each thread's session to `watch` as it begins, with the thread's first input: so its events can be kept elsewhere,
+    /// from the first. It is to be quick, as what makes agents. By default nobody is shown any.
+    pub fn watched_by(mut self, watch: impl Fn(&RunAgentInput, &Session) + Send + Sync + 'static) -> Self {
+        self.watch = Box::new(watch);
+        self
     }
 
     /// What clients are told of children. By default everything.
@@ -75,12 +89,12 @@ impl Server {
         listener: TcpListener,
         stop: impl Future<Output = ()>,
     ) -> Result<(), ServeError> {
-        let Self { make, mode, limits, token } = self;
+        let Self { make, watch, mode, limits, token } = self;
         let address = listener.local_addr()?;
         if !address.ip().is_loopback() && token.is_none() {
             return Err(ServeError::Exposed { address });
         }
-        let runs = Arc::new(Runs::new(make, mode, limits));
+        let runs = Arc::new(Runs::new(make, watch, mode, limits));
         let stopping = CancellationToken::new();
         let guard = Arc::new(Guard::new(token));
         let shared = Shared { runs: Arc::clone(&runs), guard, limits, stopping: stopping.clone() };

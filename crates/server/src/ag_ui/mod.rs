@@ -12,7 +12,7 @@ pub use input::{InputMessage, RunAgentInput};
 use std::{convert::Infallible, fmt, sync::Arc, time::Duration};
 
 use anabranch_adapters::ag_ui::{Mode, RunIds};
-use anabranch_runtime::Agent;
+use anabranch_runtime::{Agent, Session};
 use anabranch_session::MemoryLog;
 use axum::{
     body::Body,
@@ -33,9 +33,13 @@ use crate::{Limits, http::Refusal};
 /// Makes the agent of a thread.
 pub(crate) type MakeAgent = dyn Fn(&RunAgentInput) -> Agent + Send + Sync;
 
+/// Is shown the session of each thread as it begins.
+pub(crate) type Watch = dyn Fn(&RunAgentInput, &Session) + Send + Sync;
+
 /// The threads, and how their runs are served.
 pub(crate) struct Runs {
     make: Box<MakeAgent>,
+    watch: Box<Watch>,
     mode: Mode,
     limits: Limits,
     threads: Threads,
@@ -44,8 +48,9 @@ pub(crate) struct Runs {
 }
 
 impl Runs {
-    pub(crate) fn new(make: Box<MakeAgent>, mode: Mode, limits: Limits) -> Self {
-        Self { make, mode, limits, threads: Threads::new(limits.threads), stop: CancellationToken::new() }
+    pub(crate) fn new(make: Box<MakeAgent>, watch: Box<Watch>, mode: Mode, limits: Limits) -> Self {
+        let threads = Threads::new(limits.threads);
+        Self { make, watch, mode, limits, threads, stop: CancellationToken::new() }
     }
 
     /// Serves the run that a body asks for.
@@ -58,7 +63,8 @@ impl Runs {
             Wanted::Prompt(text) => self.prompt(&mut lease, text).await?,
             Wanted::Resume(entries) => answers::give(&mut lease, entries)?,
         };
-        tracing::info!(session = %lease.session.id(), "a run begins");
+        let (thread, run) = (&*input.thread_id, &*input.run_id);
+        tracing::info!(thread, run, session = %lease.session.id(), "a run begins");
         let ids = RunIds::new(input.thread_id, input.run_id);
         let run = Run::new(lease, ids, stop, self.limits.keep_alive);
         Ok(response(run))
@@ -83,6 +89,7 @@ impl Runs {
             debug_assert!(false, "a new log has no events: {error}");
             agent.session()
         });
+        (self.watch)(input, &session);
         Talk::new(session, self.mode)
     }
 
