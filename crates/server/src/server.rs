@@ -76,7 +76,7 @@ impl Server {
         self
     }
 
-    /// Serves until `stop` is ready; then takes no more runs, waits for those under way, stops them when
+    /// Serves until `stop` is ready; then refuses new runs, waits for those under way, stops them when
     /// [their time](Limits::drain) is over, and ends all sessions.
     ///
     /// # Errors
@@ -95,25 +95,30 @@ impl Server {
             return Err(ServeError::Exposed { address });
         }
         let runs = Arc::new(Runs::new(make, watch, mode, limits));
-        let stopping = CancellationToken::new();
         let guard = Arc::new(Guard::new(token));
+        let [stopping, closing] = [CancellationToken::new(), CancellationToken::new()];
         let shared = Shared { runs: Arc::clone(&runs), guard, limits, stopping: stopping.clone() };
         let serving =
-            axum::serve(listener, router(shared)).with_graceful_shutdown(stopping.clone().cancelled_owned());
+            axum::serve(listener, router(shared)).with_graceful_shutdown(closing.clone().cancelled_owned());
         let mut serving = pin!(serving.into_future());
         tracing::info!(%address, "listening");
         tokio::select! {
-            ended = &mut serving => {
-                ended?;
-            }
+            ended = &mut serving => ended?,
             () = stop => {
                 tracing::info!("stopping: runs under way may end");
                 stopping.cancel();
-                if tokio::time::timeout(limits.drain, &mut serving).await.is_err() {
-                    tracing::warn!("runs under way are stopped");
-                    runs.stop();
-                    if tokio::time::timeout(limits.stop, &mut serving).await.is_err() {
-                        tracing::warn!("some clients do not read the end of their runs and are left");
+                // Whoever asks meanwhile is told to go elsewhere.
+                tokio::select! {
+                    ended = &mut serving => ended?,
+                    drained = tokio::time::timeout(limits.drain, runs.drained()) => {
+                        if drained.is_err() {
+                            tracing::warn!("runs under way are stopped");
+                            runs.stop();
+                        }
+                        closing.cancel();
+                        if tokio::time::timeout(limits.stop, &mut serving).await.is_err() {
+                            tracing::warn!("some clients do not read the end of their runs and are left");
+                        }
                     }
                 }
             }

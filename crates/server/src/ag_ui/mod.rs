@@ -20,7 +20,10 @@ use axum::{
     response::{IntoResponse as _, Response},
 };
 use futures::StreamExt as _;
-use tokio_util::sync::CancellationToken;
+use tokio_util::{
+    sync::CancellationToken,
+    task::{TaskTracker, task_tracker::TaskTrackerToken},
+};
 
 use self::{
     input::Wanted,
@@ -45,19 +48,34 @@ pub(crate) struct Runs {
     threads: Threads,
     /// Stops every run.
     stop: CancellationToken,
+    /// The runs under way, from their requests on.
+    under_way: TaskTracker,
 }
 
 impl Runs {
     pub(crate) fn new(make: Box<MakeAgent>, watch: Box<Watch>, mode: Mode, limits: Limits) -> Self {
         let threads = Threads::new(limits.threads);
-        Self { make, watch, mode, limits, threads, stop: CancellationToken::new() }
+        let (stop, under_way) = (CancellationToken::new(), TaskTracker::new());
+        Self { make, watch, mode, limits, threads, stop, under_way }
+    }
+
+    /// What a run holds from its request to its end.
+    pub(crate) fn under_way(&self) -> TaskTrackerToken {
+        self.under_way.token()
+    }
+
+    /// Waits until no run is under way.
+    pub(crate) async fn drained(&self) {
+        self.under_way.close();
+        self.under_way.wait().await;
     }
 
     /// Serves the run that a body asks for.
-    pub(crate) async fn serve(&self, body: &[u8]) -> Result<Response, Refusal> {
+    pub(crate) async fn serve(&self, body: &[u8], under_way: TaskTrackerToken) -> Result<Response, Refusal> {
         let input = RunAgentInput::read(body)?;
         let wanted = input.wanted()?;
-        let mut lease = self.threads.take(&input.thread_id, || self.begin(&input))?;
+        let patience = self.limits.patience;
+        let mut lease = self.threads.take(&input.thread_id, || self.begin(&input), patience).await?;
         tokio::time::timeout(self.limits.settle, lease.settle()).await.map_err(|_| Refusal::Settling)?;
         let stop = match wanted {
             Wanted::Prompt(text) => self.prompt(&mut lease, text).await?,
@@ -67,7 +85,7 @@ impl Runs {
         tracing::info!(thread, run, session = %lease.session.id(), "a run begins");
         let ids = RunIds::new(input.thread_id, input.run_id);
         let run = Run::new(lease, ids, stop, self.limits.keep_alive);
-        Ok(response(run))
+        Ok(response(run, under_way))
     }
 
     /// Stops every run, those that wait for answers too.
@@ -112,14 +130,18 @@ impl Runs {
     }
 }
 
-fn response(run: Run) -> Response {
+fn response(run: Run, under_way: TaskTrackerToken) -> Response {
     const HEADERS: [(HeaderName, &str); 3] = [
         (header::CONTENT_TYPE, "text/event-stream"),
         (header::CACHE_CONTROL, "no-cache"),
         // Proxies that gather what they pass on would hold frames back.
         (HeaderName::from_static("x-accel-buffering"), "no"),
     ];
-    (HEADERS, Body::from_stream(run.into_stream().map(Ok::<_, Infallible>))).into_response()
+    let frames = run.into_stream().map(move |frames| {
+        let _ = &under_way;
+        Ok::<_, Infallible>(frames)
+    });
+    (HEADERS, Body::from_stream(frames)).into_response()
 }
 
 impl fmt::Debug for Runs {
