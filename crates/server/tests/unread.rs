@@ -17,7 +17,11 @@ use anabranch_pipeline::{FunctionTool, ToolContext};
 use anabranch_runtime::{Agent, Limits as AgentLimits, ScriptedModel, SpawnSubagent, Turn};
 use anabranch_server::{Limits, Server};
 use serde_json::{Value, json};
-use tokio::{net::TcpListener, sync::Notify, task::JoinHandle};
+use tokio::{
+    net::{TcpListener, TcpSocket},
+    sync::Notify,
+    task::JoinHandle,
+};
 
 const MIB: usize = 1024 * 1024;
 
@@ -118,16 +122,19 @@ async fn serve(offered: &Offered, stall: Duration, limits: Limits) -> (SocketAdd
 }
 
 /// Sends a prompt, and reads nothing. By HTTP/1.0, where a body is as it is.
-fn prompt(address: SocketAddr) -> TcpStream {
+async fn prompt(address: SocketAddr) -> TcpStream {
     let body = json!({
         "threadId": "thread", "runId": "run", "messages": [{ "id": "1", "role": "user", "content": "Go." }],
     });
     let body = body.to_string();
-    let mut stream = TcpStream::connect(address).unwrap();
+    let socket = TcpSocket::new_v4().unwrap();
+    // However much systems would hold for clients that do not read.
+    socket.set_recv_buffer_size(64 * 1024).unwrap();
+    let mut stream = socket.connect(address).await.unwrap().into_std().unwrap();
+    stream.set_nonblocking(false).unwrap();
     let head = format!("content-type: application/json\r\ncontent-length: {}", body.len());
-    stream
-        .write_all(format!("POST /ag-ui HTTP/1.0\r\nhost: localhost\r\n{head}\r\n\r\n{body}").as_bytes())
-        .unwrap();
+    let request = format!("POST /ag-ui HTTP/1.0\r\nhost: localhost\r\n{head}\r\n\r\n{body}");
+    stream.write_all(request.as_bytes()).unwrap();
     stream
 }
 
@@ -156,10 +163,10 @@ async fn a_client_that_does_not_read_costs_no_more_than_is_kept() {
     // Its agents wait, and once it reads nothing is missing.
     let offered = Offered::default();
     let (address, serving) = serve(&offered, LONG, Limits::default()).await;
-    let (_, first) = read_all(prompt(address)).await;
+    let (_, first) = read_all(prompt(address).await).await;
     assert_eq!(first["outcome"]["type"], "success", "{first}");
     let before = peak();
-    let stalled = prompt(address);
+    let stalled = prompt(address).await;
     let held = offered.stands_still().await;
     assert!(held < OFFERED, "its agents wait");
     let grown = peak() - before;
@@ -174,8 +181,8 @@ async fn a_client_that_does_not_read_costs_no_more_than_is_kept() {
     // Its agents go on without it, and once it reads it is told that something is missing.
     let offered = Offered::default();
     let (address, serving) = serve(&offered, SHORT, Limits::default()).await;
-    read_all(prompt(address)).await;
-    let stalled = prompt(address);
+    read_all(prompt(address).await).await;
+    let stalled = prompt(address).await;
     offered.all.notified().await;
     let grown = peak() - before;
     assert!(grown < BOUND, "{grown} bytes for {OFFERED} events that nobody read");
@@ -184,7 +191,7 @@ async fn a_client_that_does_not_read_costs_no_more_than_is_kept() {
     assert!(offers.len() < OFFERED);
     assert!(offers.into_iter().enumerate().all(|(at, number)| at == number), "a beginning of them");
     // The thread begins anew.
-    let (_, next) = read_all(prompt(address)).await;
+    let (_, next) = read_all(prompt(address).await).await;
     assert_eq!(next["outcome"]["type"], "success", "{next}");
     serving.abort();
 
@@ -192,11 +199,11 @@ async fn a_client_that_does_not_read_costs_no_more_than_is_kept() {
     let offered = Offered::default();
     let limits = Limits::default().unread(SHORT).patience(LONG);
     let (address, serving) = serve(&offered, LONG, limits).await;
-    read_all(prompt(address)).await;
-    let stalled = prompt(address);
+    read_all(prompt(address).await).await;
+    let stalled = prompt(address).await;
     let held = offered.stands_still().await;
     assert!(held < OFFERED, "its agents do not go on without it");
-    let (offers, last) = read_all(prompt(address)).await;
+    let (offers, last) = read_all(prompt(address).await).await;
     assert_eq!((offers.len(), &last["outcome"]["type"]), (OFFERED, &json!("success")), "{last}");
     // It did not get the end of a run that was none.
     let rest = tokio::task::spawn_blocking(|| read(stalled)).await.unwrap();
