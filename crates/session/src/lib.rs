@@ -82,6 +82,8 @@
 mod accumulator;
 mod child;
 mod closer;
+#[cfg(feature = "conformance")]
+pub mod conformance;
 mod content;
 mod counters;
 mod ending;
@@ -93,6 +95,7 @@ mod log;
 mod memory;
 mod processor;
 mod recent;
+mod recovery;
 mod refused;
 mod run;
 mod spawn;
@@ -103,7 +106,8 @@ pub use accumulator::MessageAccumulator;
 pub use counters::Counters;
 pub use ending::Ending;
 pub use limits::Limits;
-pub use log::{Batch, EventLog, Full, LogError};
+pub use log::{AppendError, Batch, EventLog, Forgotten, LogError};
 pub use memory::MemoryLog;
 pub use processor::EventProcessor;
+pub use recovery::{RecoverError, Recovered, ReplayError, recover};
 pub use tree::{Announcement, SessionRecord, SessionTree, Status};
