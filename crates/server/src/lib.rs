@@ -17,16 +17,20 @@
 
 pub mod acp;
 mod ag_ui;
+mod api;
 mod cli;
 mod error;
 mod http;
 mod limits;
 mod server;
+mod tenant;
 mod token;
 
 pub use ag_ui::{InputMessage, RunAgentInput};
+pub use api::{Epoch, InvalidEpoch, NewSession, OpenLog, SessionLogs, Unusable};
 pub use cli::main;
 pub use error::ServeError;
 pub use limits::Limits;
 pub use server::Server;
+pub use tenant::{Tenant, Tokens};
 pub use token::{Token, TokenError};

@@ -1,6 +1,6 @@
 //! The server.
 
-use std::{fmt, future::Future, pin::pin, sync::Arc};
+use std::{fmt, future::Future, sync::Arc};
 
 use anabranch_adapters::ag_ui::Mode;
 use anabranch_runtime::Agent;
@@ -8,12 +8,14 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    Limits, RunAgentInput, ServeError, Token,
+    Limits, NewSession, RunAgentInput, ServeError, SessionLogs, Token, Tokens, Unusable,
     ag_ui::{MakeAgent, Runs},
-    http::{Guard, Shared, router},
+    api::{Api, MakeSession, MemoryLogs},
+    http::{Connections, Guard, Rate, Shared, router},
 };
 
-/// Agents over HTTP: `POST /ag-ui` begins or resumes a run, `GET /health` says whether the server is well.
+/// Agents over HTTP: `POST /ag-ui` begins or resumes a run, `/sessions` has sessions that clients create and read from any
+/// position, `GET /health` says whether the server is well.
 ///
 /// ```no_run
 /// use anabranch_runtime::{Agent, ScriptedModel, Turn};
@@ -33,15 +35,39 @@ use crate::{
 pub struct Server {
     make: Box<MakeAgent>,
     mode: Mode,
+    sessions: Option<Box<MakeSession>>,
+    logs: Option<Arc<dyn SessionLogs>>,
     limits: Limits,
-    token: Option<Token>,
+    tokens: Option<Tokens>,
 }
 
 impl Server {
     /// A server whose threads have the agents that `make` makes, each from its thread's first input. It is to be quick:
     /// other requests wait meanwhile.
     pub fn new(make: impl Fn(&RunAgentInput) -> Agent + Send + Sync + 'static) -> Self {
-        Self { make: Box::new(make), mode: Mode::default(), limits: Limits::default(), token: None }
+        Self {
+            make: Box::new(make),
+            mode: Mode::default(),
+            sessions: None,
+            logs: None,
+            limits: Limits::default(),
+            tokens: None,
+        }
+    }
+
+    /// Offers `/sessions` too, each with the agent that `make` makes of what its client wants. By default there are none.
+    pub fn sessions(
+        mut self,
+        make: impl Fn(&NewSession) -> Result<Agent, Unusable> + Send + Sync + 'static,
+    ) -> Self {
+        self.sessions = Some(Box::new(make));
+        self
+    }
+
+    /// Where the events of `/sessions` are kept. By default in memory, [so many](Limits::log) of each.
+    pub fn logs(mut self, logs: impl SessionLogs + 'static) -> Self {
+        self.logs = Some(Arc::new(logs));
+        self
     }
 
     /// What clients are told of children. By default everything.
@@ -57,8 +83,13 @@ impl Server {
     }
 
     /// What clients have to show. By default nothing, and then only this machine's programs are served.
-    pub fn token(mut self, token: Token) -> Self {
-        self.token = Some(token);
+    pub fn token(self, token: Token) -> Self {
+        self.tokens(token.into())
+    }
+
+    /// What clients have to show, each for its tenant.
+    pub fn tokens(mut self, tokens: Tokens) -> Self {
+        self.tokens = Some(tokens);
         self
     }
 
@@ -69,39 +100,55 @@ impl Server {
     /// When the listener can be reached from outside and there is no token, and when the socket fails.
     ///
     /// # Cancel safety
-    /// Dropping the future takes no more requests; responses under way go on until their clients leave.
+    /// Dropping the future ends the server at once, with all connections.
     pub async fn serve(
         self,
         listener: TcpListener,
         stop: impl Future<Output = ()>,
     ) -> Result<(), ServeError> {
-        let Self { make, mode, limits, token } = self;
+        let Self { make, mode, sessions, logs, limits, tokens } = self;
         let address = listener.local_addr()?;
-        if !address.ip().is_loopback() && token.is_none() {
+        if !address.ip().is_loopback() && tokens.is_none() {
             return Err(ServeError::Exposed { address });
         }
         let runs = Arc::new(Runs::new(make, mode, limits));
+        let logs = logs.unwrap_or_else(|| Arc::new(MemoryLogs { retention: limits.log }));
+        let sessions = sessions.map(|make| Arc::new(Api::new(make, logs, mode, &limits)));
         let stopping = CancellationToken::new();
-        let guard = Arc::new(Guard::new(token));
-        let shared = Shared { runs: Arc::clone(&runs), guard, limits, stopping: stopping.clone() };
-        let serving =
-            axum::serve(listener, router(shared)).with_graceful_shutdown(stopping.clone().cancelled_owned());
-        let mut serving = pin!(serving.into_future());
+        let shared = Shared {
+            runs: Arc::clone(&runs),
+            sessions: sessions.clone(),
+            guard: Arc::new(Guard::new(tokens)),
+            rate: Arc::new(Rate::new(&limits)),
+            limits,
+            stopping: stopping.clone(),
+        };
+        let connections = Connections::new(router(shared), &limits, stopping.clone());
         tracing::info!(%address, "listening");
         tokio::select! {
-            ended = &mut serving => {
-                ended?;
+            () = connections.accept(&listener) => {}
+            () = stop => {}
+        }
+        drop(listener);
+        tracing::info!("stopping: runs under way may end");
+        stopping.cancel();
+        let finished = async {
+            if let Some(sessions) = &sessions {
+                sessions.finish().await;
             }
-            () = stop => {
-                tracing::info!("stopping: runs under way may end");
-                stopping.cancel();
-                if tokio::time::timeout(limits.drain, &mut serving).await.is_err() {
-                    tracing::warn!("runs under way are stopped");
-                    runs.stop();
-                    if tokio::time::timeout(limits.stop, &mut serving).await.is_err() {
-                        tracing::warn!("some clients do not read the end of their runs and are left");
-                    }
+            connections.ended().await;
+        };
+        if tokio::time::timeout(limits.drain, finished).await.is_err() {
+            tracing::warn!("runs under way are stopped");
+            runs.stop();
+            let stopped = async {
+                if let Some(sessions) = &sessions {
+                    sessions.close().await;
                 }
+                connections.ended().await;
+            };
+            if tokio::time::timeout(limits.stop, stopped).await.is_err() {
+                tracing::warn!("some clients do not read the end of their runs and are left");
             }
         }
         runs.close(limits.stop).await;
@@ -115,7 +162,8 @@ impl fmt::Debug for Server {
         f.debug_struct("Server")
             .field("mode", &self.mode)
             .field("limits", &self.limits)
-            .field("token", &self.token)
+            .field("logs", &self.logs)
+            .field("tokens", &self.tokens)
             .finish_non_exhaustive()
     }
 }

@@ -4,7 +4,7 @@ use anabranch_adapters::ag_ui::ResumeEntry;
 use anabranch_proto::Json;
 use serde::Deserialize;
 
-use crate::http::Refusal;
+use crate::{Tenant, http::Refusal};
 
 /// The longest id of a thread or a run, in bytes: it is kept, and repeated in frames.
 const LONGEST_ID: usize = 256;
@@ -14,6 +14,9 @@ const LONGEST_ID: usize = 256;
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct RunAgentInput {
+    /// Who asks. No part of the protocol: it is known by the token that was shown.
+    #[serde(skip)]
+    pub tenant: Tenant,
     /// The conversation.
     pub thread_id: String,
     /// The run that begins.

@@ -17,7 +17,7 @@ use tokio::net::TcpListener;
 use tracing::Level;
 
 use super::signals;
-use crate::{Limits, ServeError, Server, Token};
+use crate::{Limits, ServeError, Server, Tokens};
 
 /// How to serve.
 #[derive(Debug, Args)]
@@ -25,7 +25,7 @@ pub(super) struct Options {
     /// Where to listen. An address that is not loopback's needs a token
     #[arg(long, value_name = "IP:PORT", default_value = "127.0.0.1:8080")]
     addr: SocketAddr,
-    /// A file with the token that clients have to show
+    /// A file with the tokens that clients have to show: a line for each, a tenant's name and the token, or the token alone
     #[arg(long, value_name = "FILE")]
     token_file: Option<PathBuf>,
     /// What clients are told of children
@@ -65,9 +65,9 @@ enum Children {
 
 pub(super) async fn run(options: Options) -> Result<(), Box<dyn error::Error>> {
     tracing_subscriber::fmt().with_max_level(options.log).with_writer(io::stderr).with_ansi(false).init();
-    let token = options.token_file.as_deref().map(Token::from_file).transpose()?;
+    let tokens = options.token_file.as_deref().map(Tokens::from_file).transpose()?;
     // Before anything is opened, where nothing has to be opened to know.
-    if token.is_none() && !options.addr.ip().is_loopback() {
+    if tokens.is_none() && !options.addr.ip().is_loopback() {
         return Err(ServeError::Exposed { address: options.addr }.into());
     }
     let stop = signals::stop()?;
@@ -75,7 +75,7 @@ pub(super) async fn run(options: Options) -> Result<(), Box<dyn error::Error>> {
     let temporary = || env::temp_dir().join(format!("anabranch-serve-{}", SystemStamp::new().event_id()));
     let folder = options.out.clone().unwrap_or_else(temporary);
     let server = server(&options, folder.clone());
-    let server = if let Some(token) = token { server.token(token) } else { server };
+    let server = if let Some(tokens) = tokens { server.tokens(tokens) } else { server };
     let ended = server.serve(listener, stop).await;
     if options.out.is_none() {
         take_away(&folder);

@@ -1,43 +1,63 @@
 //! Requests: who may send them, and where they go.
 
+mod body;
+mod connections;
 mod error;
 mod guard;
+mod rate;
 
+pub(crate) use body::{Answered, event_stream, read_json};
+pub(crate) use connections::Connections;
 pub(crate) use error::Refusal;
 pub(crate) use guard::Guard;
+pub(crate) use rate::Rate;
 
 use std::sync::Arc;
 
 use axum::{
-    Json, Router,
+    Extension, Json, Router,
     body::Body,
     extract::{Request, State},
-    http::{HeaderMap, header},
+    http::HeaderMap,
     middleware::{self, Next},
     response::Response,
     routing::{get, post},
 };
-use futures::StreamExt as _;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
-use crate::{Limits, ag_ui::Runs};
+use self::body::read_body;
+use crate::{
+    Limits, Tenant,
+    ag_ui::Runs,
+    api::{self, Api},
+};
 
 /// What requests share.
 #[derive(Clone, Debug)]
 pub(crate) struct Shared {
     pub(crate) runs: Arc<Runs>,
+    pub(crate) sessions: Option<Arc<Api>>,
     pub(crate) guard: Arc<Guard>,
+    pub(crate) rate: Arc<Rate>,
     pub(crate) limits: Limits,
     /// No new runs.
     pub(crate) stopping: CancellationToken,
 }
 
+impl Shared {
+    /// The sessions, where there are any.
+    pub(crate) fn api(&self) -> Result<&Api, Refusal> {
+        self.sessions.as_deref().ok_or(Refusal::NoSuchPath)
+    }
+}
+
 /// Where requests go.
 pub(crate) fn router(shared: Shared) -> Router {
     let guarded = middleware::from_fn_with_state(shared.clone(), guard);
-    Router::new()
-        .route("/ag-ui", post(ag_ui))
+    let router = Router::new().route("/ag-ui", post(ag_ui));
+    let router = if shared.sessions.is_some() { router.merge(api::routes()) } else { router };
+    router
         .route_layer(guarded)
         .route("/health", get(health))
         .fallback(async || Refusal::NoSuchPath)
@@ -50,44 +70,19 @@ async fn health(State(shared): State<Shared>) -> Result<Json<serde_json::Value>,
     if shared.stopping.is_cancelled() { Err(Refusal::Stopping) } else { Ok(Json(json!({ "status": "ok" }))) }
 }
 
-async fn guard(State(shared): State<Shared>, request: Request, next: Next) -> Result<Response, Refusal> {
-    shared.guard.admit(request.headers())?;
+async fn guard(State(shared): State<Shared>, mut request: Request, next: Next) -> Result<Response, Refusal> {
+    let tenant = shared.guard.admit(request.headers())?;
+    shared.rate.take(&tenant)?;
+    request.extensions_mut().insert(tenant);
     Ok(next.run(request).await)
 }
 
-async fn ag_ui(State(shared): State<Shared>, headers: HeaderMap, body: Body) -> Result<Response, Refusal> {
-    if shared.stopping.is_cancelled() {
-        return Err(Refusal::Stopping);
-    }
-    if !is_json(&headers) {
-        return Err(Refusal::NotJson);
-    }
-    let Limits { body: bound, body_time, .. } = shared.limits;
-    let announced = headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
-    if announced.is_some_and(|length: usize| length > bound) {
-        return Err(Refusal::TooLarge { bound });
-    }
-    let body = tokio::time::timeout(body_time, read(body, bound)).await;
-    let body = body.map_err(|_| Refusal::TooSlow { bound: body_time })??;
-    shared.runs.serve(&body).await
-}
-
-async fn read(body: Body, bound: usize) -> Result<Vec<u8>, Refusal> {
-    let mut pieces = body.into_data_stream();
-    let mut whole = Vec::new();
-    while let Some(piece) = pieces.next().await {
-        let piece = piece.map_err(|_| Refusal::Broken)?;
-        if whole.len() + piece.len() > bound {
-            return Err(Refusal::TooLarge { bound });
-        }
-        whole.extend_from_slice(&piece);
-    }
-    Ok(whole)
-}
-
-/// Whether the body is JSON. A form is not: a page of somebody else's could send one without asking.
-fn is_json(headers: &HeaderMap) -> bool {
-    let kind = headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
-    let kind = kind.and_then(|kind| kind.split(';').next()).map(str::trim);
-    kind.is_some_and(|kind| kind.eq_ignore_ascii_case("application/json"))
+async fn ag_ui(
+    State(shared): State<Shared>,
+    Extension(tenant): Extension<Tenant>,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Response, Refusal> {
+    let body = read_body(&shared, &headers, body).await?;
+    shared.runs.serve(tenant, &body).await
 }

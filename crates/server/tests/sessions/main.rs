@@ -1,0 +1,5 @@
+//! `/sessions`, over the wire.
+
+mod agents;
+mod client;
+mod life;
