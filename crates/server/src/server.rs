@@ -11,7 +11,7 @@ use crate::{
     Limits, NewSession, RunAgentInput, ServeError, SessionLogs, Token, Tokens, Unusable,
     ag_ui::{MakeAgent, Runs},
     api::{Api, MakeSession, MemoryLogs},
-    http::{Connections, Guard, Rate, Shared, router},
+    http::{Connections, Guard, Rate, Shared, describe, router},
 };
 
 /// Agents over HTTP: `POST /ag-ui` begins or resumes a run, `/sessions` has sessions that clients create and read from any
@@ -115,12 +115,14 @@ impl Server {
         let logs = logs.unwrap_or_else(|| Arc::new(MemoryLogs { retention: limits.log }));
         let sessions = sessions.map(|make| Arc::new(Api::new(make, logs, mode, &limits)));
         let stopping = CancellationToken::new();
+        let description = describe(sessions.is_some(), tokens.is_some());
         let shared = Shared {
             runs: Arc::clone(&runs),
             sessions: sessions.clone(),
             guard: Arc::new(Guard::new(tokens)),
             rate: Arc::new(Rate::new(&limits)),
             limits,
+            description,
             stopping: stopping.clone(),
         };
         let connections = Connections::new(router(shared), &limits, stopping.clone());

@@ -142,7 +142,7 @@ mod tests {
 
     #[test]
     fn a_file_that_is_wrong_says_where_and_shows_nothing() {
-        let many = (0..=MOST_TOKENS).map(|number| format!("{number:016}\n")).collect::<String>();
+        let many = (0..=MOST_TOKENS).map(|number| format!("{number:016}")).collect::<Vec<_>>().join("\n");
         for (text, said) in [
             ("", "1 to 1024 tokens"),
             ("# none\n", "1 to 1024 tokens"),

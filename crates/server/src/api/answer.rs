@@ -6,10 +6,7 @@ use axum::{body::Body, extract::State, http::HeaderMap};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{
-    Found,
-    prompt::{content_schema, read_content},
-};
+use super::{Found, content::Content};
 use crate::http::{Answered, Refusal, Shared, read_json};
 
 /// The most answers that are given at once.
@@ -106,9 +103,8 @@ struct Deny {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Output {
-    /// A text, or blocks of text and data as messages have them.
-    #[schemars(schema_with = "content_schema")]
-    content: Json,
+    /// What it gave.
+    content: Content,
     /// Whether the call failed.
     #[serde(default)]
     is_error: bool,
@@ -132,7 +128,7 @@ pub(super) async fn answer(
         return Err(Refusal::BadBody(format!("`answers` is to have 1 to {MOST_ANSWERS} entries")));
     }
     let answers = answers.into_iter().map(OneAnswer::read).collect::<Result<_, _>>()?;
-    found.entry.session.answer_all(answers).map_err(refusal)?;
+    found.entry.session.answer_all(answers).map_err(|error| refusal(&error))?;
     Ok(Answered(Taken { answered }))
 }
 
@@ -178,16 +174,16 @@ impl Allow {
 impl Output {
     fn read(self) -> Result<Answer, Refusal> {
         let state = if self.is_error { ToolResultState::Error } else { ToolResultState::Success };
-        Ok(Answer::output(ToolChunk::new(read_content(&self.content, "output.content")?).state(state)))
+        Ok(Answer::output(ToolChunk::new(self.content.read()?).state(state)))
     }
 }
 
-fn refusal(error: AnswerError) -> Refusal {
+#[expect(clippy::wildcard_enum_match_arm, reason = "what else there may be is wrong with the answer")]
+fn refusal(error: &AnswerError) -> Refusal {
     let why = error.to_string();
     match error {
         AnswerError::NotOpen { .. } => Refusal::NotOpen(why),
         AnswerError::Answered { .. } => Refusal::AnsweredBefore(why),
-        // What else there may be is of the answer.
         _ => Refusal::Misfit(why),
     }
 }

@@ -57,7 +57,7 @@ struct Brief {
     #[schemars(with = "String", extend("format" = "date-time"))]
     created_at: Timestamp,
     /// Whether a prompt is being answered.
-    state: State_,
+    state: Activity,
     /// The position behind its last event.
     cursor: String,
 }
@@ -65,8 +65,7 @@ struct Brief {
 /// Whether a session is at work.
 #[derive(Clone, Copy, Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-#[schemars(rename = "SessionState")]
-enum State_ {
+enum Activity {
     /// No prompt is being answered.
     Idle,
     /// A prompt is being answered, or is about to be.
@@ -82,7 +81,7 @@ pub(super) struct Look {
     #[schemars(with = "String", extend("format" = "date-time"))]
     created_at: Timestamp,
     /// Whether a prompt is being answered.
-    state: State_,
+    state: Activity,
     /// How many prompts were taken and are not answered yet.
     prompts: usize,
     /// What the numbers of its events belong to.
@@ -230,17 +229,14 @@ pub(super) async fn look(Found { entry, .. }: Found) -> Answered<Look> {
     })
 }
 
-fn state(entry: &Arc<Entry>) -> State_ {
-    if entry.session.prompts_open() > 0 { State_::Running } else { State_::Idle }
+fn state(entry: &Arc<Entry>) -> Activity {
+    if entry.session.prompts_open() > 0 { Activity::Running } else { Activity::Idle }
 }
 
 fn asked(question: Question) -> Asked {
     let Question { session_id, call, kind, .. } = question;
-    let kind = match kind {
-        QuestionKind::External => Kind::External,
-        // A kind that is to come is, until it is known here, one that somebody has to say yes to.
-        _ => Kind::Confirm,
-    };
+    // A kind that is to come is, until it is known here, one that somebody has to say yes to.
+    let kind = if kind == QuestionKind::External { Kind::External } else { Kind::Confirm };
     Asked {
         session: session_id.to_string(),
         call: call.id.to_string(),
@@ -252,10 +248,12 @@ fn asked(question: Question) -> Asked {
 
 fn node(record: &SessionRecord) -> Node {
     let Usage { input_tokens, output_tokens, .. } = record.subtree_usage;
-    let (status, outcome) = match record.status {
-        Status::Ended(outcome) => (NodeStatus::Ended, Some(outcome)),
-        Status::Running => (NodeStatus::Running, None),
-        _ => (NodeStatus::Idle, None),
+    let (status, outcome) = if let Status::Ended(outcome) = record.status {
+        (NodeStatus::Ended, Some(outcome))
+    } else if record.status == Status::Running {
+        (NodeStatus::Running, None)
+    } else {
+        (NodeStatus::Idle, None)
     };
     Node {
         id: record.id.to_string(),
@@ -263,7 +261,7 @@ fn node(record: &SessionRecord) -> Node {
         depth: record.depth,
         subagent_id: record.subagent_id.as_ref().map(ToString::to_string),
         name: record.source_name.to_string(),
-        source_type: record.source_type.clone(),
+        source_type: record.source_type,
         spawn_mechanism: record.mechanism,
         description: record.description.clone(),
         tool_call_id: record.tool_call_id.as_ref().map(ToString::to_string),

@@ -2,6 +2,7 @@
 
 mod answer;
 mod cancel;
+mod content;
 mod create;
 mod cursor;
 mod entry;
@@ -22,17 +23,17 @@ use std::{fmt, sync::Arc};
 use anabranch_adapters::ag_ui::Mode;
 use anabranch_runtime::{Agent, SystemStamp};
 use axum::{
-    Router,
     extract::{Extension, FromRequestParts, Path, State},
-    http::{StatusCode, request::Parts},
-    routing::{get, post},
+    http::{Method, StatusCode, request::Parts},
+    routing::{delete, get, post},
 };
 use futures::future::join_all;
+use schemars::SchemaGenerator;
 
 use self::{entry::Entry, events::Seats, registry::Registry};
 use crate::{
     Limits, Tenant,
-    http::{Refusal, Shared},
+    http::{Content, Operation, Refusal, Shared},
 };
 
 /// The longest id of a session in a path, in bytes. Ours have 30.
@@ -85,15 +86,83 @@ impl fmt::Debug for Api {
     }
 }
 
-/// The routes of sessions.
-pub(crate) fn routes() -> Router<Shared> {
-    Router::new()
-        .route("/sessions", post(create::create).get(look::list))
-        .route("/sessions/{id}", get(look::look).delete(remove))
-        .route("/sessions/{id}/prompt", post(prompt::prompt))
-        .route("/sessions/{id}/answer", post(answer::answer))
-        .route("/sessions/{id}/cancel", post(cancel::cancel))
-        .route("/sessions/{id}/events", get(events::events))
+/// What can be done with sessions.
+pub(crate) fn operations() -> Vec<Operation> {
+    let of_session = |method, path, name, summary, route| {
+        Operation::new(method, path, name, summary, route)
+            .refuses(404, "There is no such session; nor is somebody else's.")
+    };
+    vec![
+        Operation::new(Method::POST, "/sessions", "createSession", "Begins a session.", post(create::create))
+            .body(SchemaGenerator::subschema_for::<create::Create>)
+            .answers::<create::Created>(201, "The session has begun; `Location` is its path.")
+            .with_links()
+            .refuses(409, "There are as many sessions as there may be.")
+            .refuses(422, "No agent can be made of the options."),
+        Operation::new(Method::GET, "/sessions", "listSessions", "Lists the sessions.", get(look::list))
+            .query::<look::ListQuery>()
+            .answers::<look::List>(200, "The sessions, in the order in which they were created.")
+            .refuses(400, "The query is not what is described."),
+        of_session(
+            Method::GET,
+            "/sessions/{id}",
+            "getSession",
+            "Looks at a session: its tree, its open questions and how far it is.",
+            get(look::look),
+        )
+        .answers::<look::Look>(200, "The session and all below it."),
+        of_session(
+            Method::DELETE,
+            "/sessions/{id}",
+            "deleteSession",
+            "Ends a session, with all that runs in it, and forgets it.",
+            delete(remove),
+        )
+        .answer(204, "The session is gone.", Content::Nothing),
+        of_session(
+            Method::POST,
+            "/sessions/{id}/prompt",
+            "promptSession",
+            "Asks the agent. A prompt that comes while another is answered waits for its turn.",
+            post(prompt::prompt),
+        )
+        .body(SchemaGenerator::subschema_for::<prompt::PromptBody>)
+        .answers::<prompt::Accepted>(202, "The prompt is taken.")
+        .refuses(409, "As many prompts wait as may, or the session has ended."),
+        of_session(
+            Method::POST,
+            "/sessions/{id}/answer",
+            "answerSession",
+            "Answers questions about calls: all answers are taken, or none.",
+            post(answer::answer),
+        )
+        .body(SchemaGenerator::subschema_for::<answer::Answers>)
+        .answers::<answer::Taken>(200, "All answers are taken.")
+        .refuses(409, "A question is not open, or has its answer; nothing has changed.")
+        .refuses(422, "An answer does not fit its question; nothing has changed."),
+        of_session(
+            Method::POST,
+            "/sessions/{id}/cancel",
+            "cancelSession",
+            "Stops the run of the session, or of one below it.",
+            post(cancel::cancel),
+        )
+        .body(SchemaGenerator::subschema_for::<cancel::Cancel>)
+        .answers::<cancel::Cancelled>(202, "The run is being stopped.")
+        .refuses(409, "Nothing runs there now."),
+        of_session(
+            Method::GET,
+            "/sessions/{id}/events",
+            "readEvents",
+            "Reads a session's events behind a position, and those that are still to come.",
+            get(events::events),
+        )
+        .query::<events::EventsQuery>()
+        .header(events::LAST_EVENT_ID, "The id of the last event that was read; before `after`.")
+        .answer(200, "Server-sent events, as docs/server.md has them.", Content::Events)
+        .refuses(400, "The query is not what is described.")
+        .refuses(503, "The session's events cannot be read now."),
+    ]
 }
 
 /// The session that a path names, where its tenant has it.

@@ -7,6 +7,7 @@ use axum::{
     http::{HeaderValue, StatusCode, header},
     response::{IntoResponse, Response},
 };
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// A refusal: what was wrong, and what to do.
@@ -116,15 +117,21 @@ pub(crate) enum Refusal {
     Ended,
 }
 
-/// A refusal's spelling.
-#[derive(Serialize)]
-struct Body<'a> {
+/// What a refused client reads.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Refusal")]
+pub(super) struct RefusalBody<'a> {
+    /// What was wrong.
     error: Detail<'a>,
 }
 
-#[derive(Serialize)]
+/// What was wrong.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "RefusalDetail")]
 struct Detail<'a> {
+    /// What was wrong, for programs.
     code: &'a str,
+    /// What was wrong and what to do, for people.
     message: &'a str,
 }
 
@@ -151,7 +158,6 @@ impl Refusal {
             Self::AnsweredBefore(_) => (StatusCode::CONFLICT, "answered"),
             Self::Misfit(_) => (StatusCode::UNPROCESSABLE_ENTITY, "misfit"),
             Self::TooManySessions { .. } => (StatusCode::CONFLICT, "too_many_sessions"),
-            Self::NoRoom => (StatusCode::SERVICE_UNAVAILABLE, "full"),
             Self::TooManyReaders { .. } => (StatusCode::TOO_MANY_REQUESTS, "too_many_readers"),
             Self::TooManyRequests { .. } => (StatusCode::TOO_MANY_REQUESTS, "too_many_requests"),
             Self::LogFailed => (StatusCode::SERVICE_UNAVAILABLE, "log_failed"),
@@ -160,7 +166,7 @@ impl Refusal {
             Self::Settling => (StatusCode::CONFLICT, "settling"),
             Self::Unanswered { .. } => (StatusCode::CONFLICT, "unanswered"),
             Self::NotAsked { .. } => (StatusCode::CONFLICT, "not_asked"),
-            Self::Full { .. } => (StatusCode::SERVICE_UNAVAILABLE, "full"),
+            Self::Full { .. } | Self::NoRoom => (StatusCode::SERVICE_UNAVAILABLE, "full"),
             Self::Stopping => (StatusCode::SERVICE_UNAVAILABLE, "stopping"),
             Self::Ended => (StatusCode::SERVICE_UNAVAILABLE, "ended"),
         }
@@ -172,7 +178,7 @@ impl IntoResponse for Refusal {
         let (status, code) = self.status();
         let message = self.to_string();
         tracing::info!(status = status.as_u16(), code, "refused");
-        let body = Body { error: Detail { code, message: &message } };
+        let body = RefusalBody { error: Detail { code, message: &message } };
         let mut response = (status, Json(body)).into_response();
         let headers = response.headers_mut();
         if status == StatusCode::UNAUTHORIZED {

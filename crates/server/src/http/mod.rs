@@ -4,12 +4,15 @@ mod body;
 mod connections;
 mod error;
 mod guard;
+mod openapi;
+mod operations;
 mod rate;
 
 pub(crate) use body::{Answered, event_stream, read_json};
 pub(crate) use connections::Connections;
 pub(crate) use error::Refusal;
 pub(crate) use guard::Guard;
+pub(crate) use operations::{Content, Operation};
 pub(crate) use rate::Rate;
 
 use std::sync::Arc;
@@ -18,11 +21,14 @@ use axum::{
     Extension, Json, Router,
     body::Body,
     extract::{Request, State},
-    http::HeaderMap,
+    http::{HeaderMap, Method, header},
     middleware::{self, Next},
-    response::Response,
+    response::{IntoResponse, Response},
     routing::{get, post},
 };
+use bytes::Bytes;
+use schemars::{JsonSchema, Schema, json_schema};
+use serde::Serialize;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
@@ -41,6 +47,8 @@ pub(crate) struct Shared {
     pub(crate) guard: Arc<Guard>,
     pub(crate) rate: Arc<Rate>,
     pub(crate) limits: Limits,
+    /// What `GET /openapi.json` gives.
+    pub(crate) description: Bytes,
     /// No new runs.
     pub(crate) stopping: CancellationToken,
 }
@@ -52,22 +60,118 @@ impl Shared {
     }
 }
 
+/// All that the server offers.
+fn operations(has_sessions: bool) -> Vec<Operation> {
+    let mut operations = vec![
+        Operation::new(
+            Method::POST,
+            "/ag-ui",
+            "runAgUi",
+            "Begins or resumes a run of AG-UI; its events are the response.",
+            post(ag_ui),
+        )
+        .body(|_| ag_ui_schema())
+        .answer(200, "Server-sent events, as docs/ag-ui.md has them.", Content::Events)
+        .refuses(409, "The thread is being served, or interrupts and answers do not fit.")
+        .refuses(422, "No message of the user's, or one without text."),
+        Operation::new(
+            Method::GET,
+            "/health",
+            "health",
+            "Says whether the server takes new runs.",
+            get(health),
+        )
+        .open()
+        .answers::<Health>(200, "It does.")
+        .refuses(503, "It is being stopped."),
+        Operation::new(
+            Method::GET,
+            "/openapi.json",
+            "describe",
+            "Describes the server as OpenAPI 3.1 has it.",
+            get(description),
+        )
+        .open()
+        .answer(200, "This description.", Content::Json(|_| json_schema!({ "type": "object" }))),
+    ];
+    if has_sessions {
+        operations.extend(api::operations());
+    }
+    operations
+}
+
+/// What the server offers, described.
+pub(crate) fn describe(has_sessions: bool, is_guarded: bool) -> Bytes {
+    format!("{:#}\n", openapi::document(&operations(has_sessions), is_guarded)).into()
+}
+
 /// Where requests go.
 pub(crate) fn router(shared: Shared) -> Router {
     let guarded = middleware::from_fn_with_state(shared.clone(), guard);
-    let router = Router::new().route("/ag-ui", post(ag_ui));
-    let router = if shared.sessions.is_some() { router.merge(api::routes()) } else { router };
-    router
-        .route_layer(guarded)
-        .route("/health", get(health))
+    let (open, closed): (Vec<_>, Vec<_>) =
+        operations(shared.sessions.is_some()).into_iter().partition(|operation| operation.is_open);
+    let add = |router: Router<Shared>, operation: Operation| router.route(operation.path, operation.route);
+    let router = closed.into_iter().fold(Router::new(), add).route_layer(guarded);
+    open.into_iter()
+        .fold(router, add)
         .fallback(async || Refusal::NoSuchPath)
         .method_not_allowed_fallback(async || Refusal::NoSuchMethod)
         .with_state(shared)
 }
 
+/// That the server is well.
+#[derive(Serialize, JsonSchema)]
+struct Health {
+    /// `ok`.
+    status: &'static str,
+}
+
+/// What `POST /ag-ui` reads of `RunAgentInput`.
+fn ag_ui_schema() -> Schema {
+    let id = json!({ "type": "string", "minLength": 1, "maxLength": 64 });
+    let message = json!({
+        "type": "object",
+        "properties": {
+            "id": { "type": "string" },
+            "role": { "enum": ["user", "assistant", "system", "developer", "tool", "activity", "reasoning"] },
+            "content": {},
+        },
+        "required": ["role"],
+    });
+    let entry = json!({
+        "type": "object",
+        "properties": {
+            "interruptId": { "type": "string" },
+            "status": { "enum": ["resolved", "cancelled"] },
+            "payload": {},
+        },
+        "required": ["interruptId", "status"],
+    });
+    json_schema!({
+        "type": "object",
+        "description": "`RunAgentInput` of AG-UI 1.0.",
+        "properties": {
+            "threadId": id,
+            "runId": id,
+            "messages": { "type": "array", "items": message },
+            "tools": { "type": "array" },
+            "context": { "type": "array" },
+            "state": {},
+            "forwardedProps": {},
+            "resume": { "type": ["array", "null"], "items": entry },
+        },
+        "required": ["threadId", "runId", "messages"],
+    })
+}
+
 /// Says whether new runs are taken. Open to all: who looks after the server has no token.
-async fn health(State(shared): State<Shared>) -> Result<Json<serde_json::Value>, Refusal> {
-    if shared.stopping.is_cancelled() { Err(Refusal::Stopping) } else { Ok(Json(json!({ "status": "ok" }))) }
+async fn health(State(shared): State<Shared>) -> Result<Json<Health>, Refusal> {
+    if shared.stopping.is_cancelled() { Err(Refusal::Stopping) } else { Ok(Json(Health { status: "ok" })) }
+}
+
+/// Says what the server offers. Open to all: it says nothing of anybody.
+async fn description(State(shared): State<Shared>) -> impl IntoResponse {
+    ([(header::CONTENT_TYPE, "application/json")], shared.description)
 }
 
 async fn guard(State(shared): State<Shared>, mut request: Request, next: Next) -> Result<Response, Refusal> {

@@ -247,10 +247,10 @@ impl Response {
                 let (field, value) = line.split_once(": ").unwrap_or((line, ""));
                 match field {
                     "" => self.comments += 1,
-                    "event" => frame.name = value.to_owned(),
+                    "event" => value.clone_into(&mut frame.name),
                     "data" => {
                         lines += 1;
-                        frame.data = value.to_owned();
+                        value.clone_into(&mut frame.data);
                     }
                     "id" => frame.id = Some(value.to_owned()),
                     other => panic!("a line of another kind: {other:?} in {text:?}"),

@@ -3,3 +3,4 @@
 mod agents;
 mod client;
 mod life;
+mod openapi;
