@@ -4,3 +4,4 @@ mod agents;
 mod client;
 mod life;
 mod openapi;
+mod resume;
