@@ -63,6 +63,20 @@ impl fmt::Debug for Tenant {
 pub struct Tokens(Vec<(Tenant, Token)>);
 
 impl Tokens {
+    /// These tokens, each with its tenant.
+    ///
+    /// # Errors
+    /// When there is none or more than 1,024, and when one is there twice.
+    pub fn new(tokens: impl IntoIterator<Item = (Tenant, Token)>) -> Result<Self, TokenError> {
+        let tokens = tokens.into_iter().collect::<Vec<_>>();
+        let known = tokens.iter().map(|(_, token)| token.as_str()).collect::<HashSet<_>>();
+        if known.len() < tokens.len() {
+            return Err(TokenError::Twice);
+        }
+        let is_bounded = (1..=MOST_TOKENS).contains(&tokens.len());
+        if is_bounded { Ok(Self(tokens)) } else { Err(TokenError::Count { found: tokens.len() }) }
+    }
+
     /// The tokens of a file.
     ///
     /// A line is a tenant's name, white space and a token; a token alone is that of the tenant `default`. A tenant may have
@@ -99,8 +113,7 @@ impl Tokens {
             }
             tokens.push((tenant, Token::new(token).map_err(at)?));
         }
-        let is_bounded = (1..=MOST_TOKENS).contains(&tokens.len());
-        if is_bounded { Ok(Self(tokens)) } else { Err(TokenError::Count { found: tokens.len() }) }
+        Self::new(tokens)
     }
 
     /// Whose token a client shows. Looks at all of them, whichever it is.

@@ -75,6 +75,11 @@ impl Token {
         }
     }
 
+    /// The secret itself.
+    pub(crate) fn as_str(&self) -> &str {
+        &self.0
+    }
+
     /// Whether a client showed this token. Takes as long whatever was shown, but for its length.
     pub(crate) fn is(&self, shown: &[u8]) -> bool {
         self.0.as_bytes().ct_eq(shown).into()

@@ -236,6 +236,18 @@ impl Response {
         .await
     }
 
+    /// Reads on to the next comment.
+    pub(crate) async fn comment(&mut self) {
+        within(async {
+            let before = self.comments;
+            while self.comments == before {
+                assert!(self.chunk().await, "the stream goes on");
+                self.parse();
+            }
+        })
+        .await;
+    }
+
     /// Takes the frames that are whole, as the standard has it.
     fn parse(&mut self) {
         let mut at = 0;

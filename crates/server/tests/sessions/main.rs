@@ -1,7 +1,10 @@
 //! `/sessions`, over the wire.
 
 mod agents;
+mod attacks;
 mod client;
 mod life;
+mod notices;
 mod openapi;
+mod questions;
 mod resume;
