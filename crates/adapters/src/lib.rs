@@ -44,3 +44,8 @@ pub mod visibility;
 pub use adapter::Adapter;
 pub use encode::Encode;
 pub use error::EncodeError;
+
+/// The example of the page on adding a protocol.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/adding-a-protocol.md")]
+struct AddingAProtocol;

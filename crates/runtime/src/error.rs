@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use anabranch_proto::SessionId;
-use anabranch_session::LogError;
+use anabranch_session::{AppendError, LogError};
 
 /// Why a session takes no prompt, or why a reply's end is not to be had.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -14,7 +14,7 @@ pub enum SessionError {
     Ended,
     /// The session's log took no more events.
     #[error("the session's log took no more events, so the session was stopped")]
-    LogFull,
+    LogRefused(#[source] AppendError),
     /// The session's log could not be read.
     #[error("the session's log could not be read")]
     LogUnreadable(#[source] Arc<LogError>),

@@ -82,6 +82,8 @@
 mod accumulator;
 mod child;
 mod closer;
+#[cfg(feature = "conformance")]
+pub mod conformance;
 mod content;
 mod counters;
 mod ending;
@@ -103,7 +105,7 @@ pub use accumulator::MessageAccumulator;
 pub use counters::Counters;
 pub use ending::Ending;
 pub use limits::Limits;
-pub use log::{Batch, EventLog, Full, LogError};
+pub use log::{AppendError, Batch, EventLog, Forgotten, LogError};
 pub use memory::MemoryLog;
 pub use processor::EventProcessor;
 pub use tree::{Announcement, SessionRecord, SessionTree, Status};

@@ -12,7 +12,7 @@ use futures::{
 };
 use tokio::sync::watch;
 
-use crate::{Batch, EventLog, Full, LogError, hash::IdMap};
+use crate::{AppendError, Batch, EventLog, LogError, hash::IdMap};
 
 /// A log in memory that keeps the last events, up to a number of bytes.
 ///
@@ -117,18 +117,19 @@ impl Default for MemoryLog {
 }
 
 impl EventLog for MemoryLog {
-    fn append(&self, batch: &[Admitted]) -> Result<(), Full> {
-        let last = {
-            let mut kept = self.lock();
-            for admitted in batch {
-                kept.push(admitted, self.retention);
-            }
-            kept.last()
-        };
-        if let Some(last) = last {
+    fn append(&self, batch: &[Admitted]) -> Result<(), AppendError> {
+        let mut kept = self.lock();
+        // The last event is never forgotten.
+        let fresh = AppendError::check(kept.last().unwrap_or_default(), batch, |number| kept.at(number))?;
+        for admitted in fresh {
+            kept.push(admitted, self.retention);
+        }
+        drop(kept);
+        if let Some(last) = fresh.last() {
+            // Others may have appended more meanwhile.
             self.appended.send_if_modified(|appended| {
-                let modified = last > *appended;
-                *appended = last.max(*appended);
+                let modified = last.seq > *appended;
+                *appended = last.seq.max(*appended);
                 modified
             });
         }
@@ -163,15 +164,6 @@ impl Kept {
     }
 
     fn push(&mut self, admitted: &Admitted, retention: usize) {
-        // A batch that is appended again adds nothing.
-        if self.last().is_some_and(|last| admitted.seq <= last) {
-            return;
-        }
-        debug_assert!(
-            self.last().is_none_or(|last| admitted.seq == last + 1),
-            "a gap before {}",
-            admitted.seq
-        );
         let event = &admitted.event;
         let weight = event.approximate_own_bytes() + self.weigh_once(&event.metadata);
         if let EventKind::SpawnSessionStart(spawn) = &event.kind {
@@ -240,7 +232,7 @@ mod tests {
             let child = ChildScope::new(format!("c{seq}"), format!("p{}", seq % 3), "sa", "name");
             let spawn = SpawnSessionStart::new(&child, SpawnMechanism::Sync, "task");
             let event = Event::new("id", Timestamp::from_unix(0, 0), Scope::Root, Metadata::default(), spawn);
-            assert_eq!(log.append(&[Admitted::new(seq, Arc::new(event))]), Ok(()));
+            log.append(&[Admitted::new(seq, Arc::new(event))]).unwrap();
         }
         let kept = log.lock();
         assert_eq!(kept.spawns.values().flatten().copied().collect::<Vec<_>>(), [1_000]);

@@ -3,7 +3,7 @@
 use std::sync::{Mutex, PoisonError};
 
 use anabranch_proto::{Admitted, EventKind, Scope};
-use anabranch_session::{Batch, EventLog, Full, LogError, MemoryLog};
+use anabranch_session::{AppendError, Batch, EventLog, LogError, MemoryLog};
 use futures::future::BoxFuture;
 use tokio::{sync::watch, time::Instant};
 
@@ -59,7 +59,7 @@ fn is_end(admitted: &Admitted) -> bool {
 }
 
 impl EventLog for RecordingLog {
-    fn append(&self, batch: &[Admitted]) -> Result<(), Full> {
+    fn append(&self, batch: &[Admitted]) -> Result<(), AppendError> {
         self.all.lock().unwrap_or_else(PoisonError::into_inner).extend_from_slice(batch);
         let now = u64::try_from(self.start.elapsed().as_millis()).unwrap_or(u64::MAX);
         let mut times = self.times.lock().unwrap_or_else(PoisonError::into_inner);

@@ -223,7 +223,7 @@ pub(super) const TABLE: &[Mutant] = &[
         name: "an agent is told of a background child again and again",
         file: "crates/runtime/src/task/registry.rs",
         old: "                untold.append(&mut task.untold);",
-        new: "                for told in &task.untold {\n                    let (info, result) = (told.info.clone(), told.result.clone());\n                    untold.push(Untold { info, result, number: told.number, given_by: None });\n                }",
+        new: "                for told in &task.untold {\n                    let (info, result) = (told.info.clone(), told.result.clone());\n                    untold.push(Untold { info, result, bytes: 0, number: told.number, given_by: None });\n                }",
     },
     Mutant {
         name: "what a background child was about to announce keeps its place",

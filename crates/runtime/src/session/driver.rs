@@ -14,7 +14,7 @@ use std::{
 use anabranch_proto::{
     Admitted, ErrorInfo, ErrorType, Event, EventKind, Outcome, SessionId, SpawnMechanism, ToolResultState,
 };
-use anabranch_session::{Ending, Status};
+use anabranch_session::{AppendError, Ending, Status};
 use futures::{FutureExt, Stream};
 use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
@@ -194,7 +194,9 @@ impl Driver {
     async fn answer(&mut self, command: Command) {
         let Command { prompt, cancel, window, started, room } = command;
         drop(room);
-        let after = self.core.hold_for(&window);
+        self.core.hold_for(&window);
+        // All that was admitted is appended. Readers may not see all of that yet.
+        let after = self.core.with_processor(|processor| processor.last_seq());
         let end = Arc::new(RunEnd::default());
         let history = self.core.with_processor(|processor| processor.messages().to_vec());
         // A reply that nobody waits for any more is given all the same.
@@ -467,12 +469,24 @@ impl Driver {
             let windows = self.core.windows.lock().unwrap_or_else(PoisonError::into_inner);
             // A log is somebody else's code too.
             let appended = catch_unwind(AssertUnwindSafe(|| self.core.log.append(&self.out)));
-            if let Ok(Ok(())) = appended {
-                windows.iter().for_each(|window| window.produce(last, bytes));
-            } else {
-                tracing::error!(last, "the log takes no more events; the session is being stopped");
-                self.core.ending.set(Err(SessionError::LogFull)).ok();
-                self.core.closing.cancel();
+            let appended = appended.unwrap_or_else(|panic| {
+                Err(AppendError::failed(format!("the log panicked: {}", panic_message(&*panic))))
+            });
+            match appended {
+                Ok(()) => {
+                    self.core.last.store(last, Ordering::Release);
+                    windows.iter().for_each(|window| window.produce(last, bytes));
+                }
+                Err(error) => {
+                    let why: &dyn std::error::Error = &error;
+                    tracing::error!(
+                        last,
+                        error = why,
+                        "the log takes no more events; the session is being stopped"
+                    );
+                    self.core.ending.set(Err(SessionError::LogRefused(error))).ok();
+                    self.core.closing.cancel();
+                }
             }
         }
         self.out.clear();
@@ -481,6 +495,10 @@ impl Driver {
     /// Waits while a lossless reader's window is full, for at most the stall limit; then that reader holds nobody back
     /// any more.
     async fn wait_for_readers(&self, cancel: &CancellationToken) {
+        // A log that cannot keep up holds producers back too, until it can or has failed.
+        if let Some(room) = self.core.log.room() {
+            self.core.closing.run_until_cancelled(cancel.run_until_cancelled(room)).await;
+        }
         let windows = self.core.held_windows();
         if !windows.iter().any(|window| window.is_full()) {
             return;

@@ -52,6 +52,8 @@ pub struct Session {
 pub(super) struct Core {
     pub(super) id: SessionId,
     pub(super) log: Arc<dyn EventLog>,
+    /// The number of the last event that the log took.
+    pub(super) last: AtomicU64,
     pub(super) processor: Mutex<EventProcessor>,
     pub(super) limits: Limits,
     pub(super) slots: Arc<Slots>,
@@ -81,14 +83,13 @@ impl Core {
         with(&mut self.processor.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Lets a reader hold producers back by what is appended from now on. Gives the number of the last event before.
-    pub(super) fn hold_for(&self, window: &Arc<Window>) -> u64 {
+    /// Lets a reader hold producers back by what is appended from now on.
+    pub(super) fn hold_for(&self, window: &Arc<Window>) {
+        // Under the same lock as an append, so that each batch is counted wholly or not at all.
         let mut windows = self.windows.lock().unwrap_or_else(PoisonError::into_inner);
         // Readers come and go on an idle session too.
         windows.retain(|window| !window.is_open());
         windows.push(Arc::clone(window));
-        // Under the same lock as an append, so that each batch is counted wholly or not at all.
-        *self.log.appended().borrow()
     }
 
     /// The readers that hold producers back.
@@ -393,6 +394,7 @@ impl SessionBuilder {
             processor: Mutex::new(EventProcessor::new(id.clone(), bounds)),
             id,
             log: self.log.unwrap_or_else(|| Arc::new(MemoryLog::new())),
+            last: AtomicU64::new(0),
             limits,
             slots: Slots::new(limits),
             stamp,

@@ -4,7 +4,7 @@ use std::{
     collections::VecDeque,
     fmt,
     pin::Pin,
-    sync::Arc,
+    sync::{Arc, atomic::Ordering},
     task::{Context, Poll},
 };
 
@@ -136,7 +136,8 @@ async fn next(core: Arc<Core>, after: u64) -> Result<Option<Batch>, SessionError
         appended.mark_unchanged();
         match core.log.read(after, BATCH).await {
             Ok(Batch::Events(events)) if events.is_empty() => {
-                if has_ended {
+                // A log may hold the last events back until a crash cannot lose them.
+                if has_ended && after >= core.last.load(Ordering::Acquire) {
                     return match core.ending.get() {
                         Some(Err(error)) => Err(error.clone()),
                         Some(Ok(())) | None => Ok(None),
@@ -144,7 +145,7 @@ async fn next(core: Arc<Core>, after: u64) -> Result<Option<Batch>, SessionError
                 }
                 tokio::select! {
                     changed = appended.changed() => changed.map_err(|_| SessionError::Aborted)?,
-                    () = core.ended.cancelled() => {}
+                    () = core.ended.cancelled(), if !has_ended => {}
                 }
             }
             Ok(batch) => return Ok(Some(batch)),

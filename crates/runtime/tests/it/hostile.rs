@@ -26,7 +26,7 @@ use anabranch_runtime::{
     Agent, Limits, Model, ModelError, ModelItem, ModelRequest, ModelStream, Permissions, Read, ScriptedModel,
     SessionError, Spawn, SpawnSubagent, Turn,
 };
-use anabranch_session::{Batch, EventLog, Full, LogError, MemoryLog};
+use anabranch_session::{AppendError, Batch, EventLog, LogError, MemoryLog};
 use futures::{FutureExt, Stream, StreamExt, future::BoxFuture, stream};
 use tokio::sync::watch;
 
@@ -496,11 +496,11 @@ impl Faulty {
 }
 
 impl EventLog for Faulty {
-    fn append(&self, batch: &[Admitted]) -> Result<(), Full> {
+    fn append(&self, batch: &[Admitted]) -> Result<(), AppendError> {
         // Once, so that a log that has room again is no excuse for a hole.
         let refuses = batch.iter().any(|admitted| admitted.seq == self.takes);
         assert!(!(refuses && self.panics), "a log that panics");
-        if refuses { Err(Full::new()) } else { self.log.append(batch) }
+        if refuses { Err(AppendError::Full) } else { self.log.append(batch) }
     }
 
     fn read(&self, after: u64, max: usize) -> BoxFuture<'_, Result<Batch, LogError>> {
@@ -527,8 +527,11 @@ async fn a_log_that_takes_no_more_ends_the_session_without_a_hole_and_says_so() 
             .await;
         assert_eq!(numbers, (1..=numbers.len() as u64).collect::<Vec<_>>());
         assert!(numbers.len() < 4);
-        assert!(matches!(reply.finished().await, Err(SessionError::LogFull)));
-        assert!(matches!(session.prompt("Again.").await, Err(SessionError::LogFull)));
+        for error in [reply.finished().await.err(), session.prompt("Again.").await.err()] {
+            let Some(SessionError::LogRefused(why)) = error else { panic!("{error:?}") };
+            let panicked = std::error::Error::source(&why).map(ToString::to_string);
+            assert_eq!(panicked.as_deref(), panics.then_some("the log panicked: a log that panics"));
+        }
     }
 }
 

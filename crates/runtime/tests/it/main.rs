@@ -17,6 +17,7 @@ mod races;
 mod readers;
 mod resuming;
 mod sessions;
+mod slow_logs;
 mod spawning;
 mod steering;
 mod stopping;

@@ -14,7 +14,7 @@ use anabranch_runtime::{
     Agent, Answer, Limits, ModelRequest, Permissions, Read, ScriptedModel, Session, Spawn, SpawnSubagent,
     TaskStatus, Team, Turn,
 };
-use anabranch_session::{Batch, EventLog, Full, LogError, MemoryLog};
+use anabranch_session::{AppendError, Batch, EventLog, LogError, MemoryLog};
 use futures::{FutureExt, StreamExt, future::BoxFuture};
 use serde_json::json;
 use tokio::{sync::watch, time::timeout};
@@ -217,9 +217,9 @@ async fn a_cancel_after_a_replys_end_stops_the_next_one() {
 struct Small(MemoryLog, Mutex<usize>);
 
 impl EventLog for Small {
-    fn append(&self, events: &[Admitted]) -> Result<(), Full> {
+    fn append(&self, events: &[Admitted]) -> Result<(), AppendError> {
         let mut left = self.1.lock().unwrap();
-        *left = left.checked_sub(events.len()).ok_or_else(Full::default)?;
+        *left = left.checked_sub(events.len()).ok_or(AppendError::Full)?;
         self.0.append(events)
     }
 

@@ -1,8 +1,8 @@
 //! What the runtime may move between threads and share.
 
 use anabranch_session::{
-    Batch, Counters, Ending, EventLog, EventProcessor, Full, Limits, LogError, MemoryLog, MessageAccumulator,
-    SessionRecord, SessionTree,
+    AppendError, Batch, Counters, Ending, EventLog, EventProcessor, Limits, LogError, MemoryLog,
+    MessageAccumulator, SessionRecord, SessionTree,
 };
 use static_assertions::{assert_impl_all, assert_obj_safe};
 
@@ -16,5 +16,5 @@ assert_impl_all!(Batch: Send, Sync, Clone);
 assert_impl_all!(Ending: Send, Sync, Clone);
 assert_impl_all!(Limits: Send, Sync, Copy);
 assert_impl_all!(Counters: Send, Sync, Copy);
-assert_impl_all!(Full: std::error::Error, Send, Sync);
+assert_impl_all!(AppendError: std::error::Error, Send, Sync);
 assert_impl_all!(LogError: std::error::Error, Send, Sync);
