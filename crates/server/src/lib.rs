@@ -27,7 +27,7 @@ mod tenant;
 mod token;
 
 pub use ag_ui::{InputMessage, RunAgentInput};
-pub use api::{Epoch, InvalidEpoch, NewSession, OpenLog, SessionLogs, Unusable};
+pub use api::{Epoch, InvalidEpoch, NewSession, OpenLog, SessionLogs, Sessions, Unusable};
 pub use cli::main;
 pub use error::ServeError;
 pub use limits::Limits;

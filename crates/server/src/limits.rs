@@ -33,6 +33,9 @@ pub struct Limits {
     pub header_time: Duration,
     /// How many bytes the head of a request may have. 32 KiB by default. It has at most 100 headers.
     pub headers: usize,
+    /// How long a request waits for the thread's request before it to let the thread go, whose client may have left without
+    /// having been noticed. 1 second by default.
+    pub patience: Duration,
     /// How long a request waits for the run before it to end that its client left. 10 seconds by default.
     pub settle: Duration,
     /// How long responses may go on when the server is stopped; then their runs are stopped too. 10 seconds by default.
@@ -59,6 +62,7 @@ impl Default for Limits {
             connections: 16_384,
             header_time: Duration::from_secs(10),
             headers: 32 * 1024,
+            patience: Duration::from_secs(1),
             settle: Duration::from_secs(10),
             drain: Duration::from_secs(10),
             stop: Duration::from_secs(5),
@@ -143,6 +147,13 @@ impl Limits {
     #[must_use]
     pub fn log(mut self, bytes: usize) -> Self {
         self.log = bytes;
+        self
+    }
+
+    /// How long a request waits for the thread's request before it to let the thread go.
+    #[must_use]
+    pub fn patience(mut self, time: Duration) -> Self {
+        self.patience = time;
         self
     }
 

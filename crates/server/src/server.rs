@@ -3,14 +3,14 @@
 use std::{fmt, future::Future, sync::Arc};
 
 use anabranch_adapters::ag_ui::Mode;
-use anabranch_runtime::Agent;
+use anabranch_runtime::{Agent, Session};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    Limits, NewSession, RunAgentInput, ServeError, SessionLogs, Token, Tokens, Unusable,
-    ag_ui::{MakeAgent, Runs},
-    api::{Api, MakeSession, MemoryLogs},
+    Limits, RunAgentInput, ServeError, Sessions, Token, Tokens,
+    ag_ui::{MakeAgent, Runs, Watch},
+    api::Api,
     http::{Connections, Guard, Rate, Shared, describe, router},
 };
 
@@ -34,9 +34,9 @@ use crate::{
 #[must_use]
 pub struct Server {
     make: Box<MakeAgent>,
+    watch: Box<Watch>,
     mode: Mode,
-    sessions: Option<Box<MakeSession>>,
-    logs: Option<Arc<dyn SessionLogs>>,
+    sessions: Option<Sessions>,
     limits: Limits,
     tokens: Option<Tokens>,
 }
@@ -47,26 +47,24 @@ impl Server {
     pub fn new(make: impl Fn(&RunAgentInput) -> Agent + Send + Sync + 'static) -> Self {
         Self {
             make: Box::new(make),
+            watch: Box::new(|_, _| {}),
             mode: Mode::default(),
             sessions: None,
-            logs: None,
             limits: Limits::default(),
             tokens: None,
         }
     }
 
-    /// Offers `/sessions` too, each with the agent that `make` makes of what its client wants. By default there are none.
-    pub fn sessions(
-        mut self,
-        make: impl Fn(&NewSession) -> Result<Agent, Unusable> + Send + Sync + 'static,
-    ) -> Self {
-        self.sessions = Some(Box::new(make));
+    /// Offers `/sessions` too. By default there are none.
+    pub fn sessions(mut self, sessions: Sessions) -> Self {
+        self.sessions = Some(sessions);
         self
     }
 
-    /// Where the events of `/sessions` are kept. By default in memory, [so many](Limits::log) of each.
-    pub fn logs(mut self, logs: impl SessionLogs + 'static) -> Self {
-        self.logs = Some(Arc::new(logs));
+    /// Shows each thread's session to `watch` as it begins, with the thread's first input: so its events can be kept elsewhere,
+    /// from the first. It is to be quick, as what makes agents. By default nobody is shown any.
+    pub fn watched_by(mut self, watch: impl Fn(&RunAgentInput, &Session) + Send + Sync + 'static) -> Self {
+        self.watch = Box::new(watch);
         self
     }
 
@@ -93,7 +91,7 @@ impl Server {
         self
     }
 
-    /// Serves until `stop` is ready; then takes no more runs, waits for those under way, stops them when
+    /// Serves until `stop` is ready; then refuses new runs, waits for those under way, stops them when
     /// [their time](Limits::drain) is over, and ends all sessions.
     ///
     /// # Errors
@@ -106,15 +104,14 @@ impl Server {
         listener: TcpListener,
         stop: impl Future<Output = ()>,
     ) -> Result<(), ServeError> {
-        let Self { make, mode, sessions, logs, limits, tokens } = self;
+        let Self { make, watch, mode, sessions, limits, tokens } = self;
         let address = listener.local_addr()?;
         if !address.ip().is_loopback() && tokens.is_none() {
             return Err(ServeError::Exposed { address });
         }
-        let runs = Arc::new(Runs::new(make, mode, limits));
-        let logs = logs.unwrap_or_else(|| Arc::new(MemoryLogs { retention: limits.log }));
-        let sessions = sessions.map(|make| Arc::new(Api::new(make, logs, mode, &limits)));
-        let stopping = CancellationToken::new();
+        let runs = Arc::new(Runs::new(make, watch, mode, limits));
+        let sessions = sessions.map(|sessions| Arc::new(Api::new(sessions, mode, &limits)));
+        let [stopping, closing] = [CancellationToken::new(), CancellationToken::new()];
         let description = describe(sessions.is_some(), tokens.is_some());
         let shared = Shared {
             runs: Arc::clone(&runs),
@@ -125,33 +122,39 @@ impl Server {
             description,
             stopping: stopping.clone(),
         };
-        let connections = Connections::new(router(shared), &limits, stopping.clone());
+        let connections = Connections::new(router(shared), &limits, closing.clone());
         tracing::info!(%address, "listening");
         tokio::select! {
             () = connections.accept(&listener) => {}
             () = stop => {}
         }
-        drop(listener);
         tracing::info!("stopping: runs under way may end");
         stopping.cancel();
-        let finished = async {
+        let finish = async {
             if let Some(sessions) = &sessions {
                 sessions.finish().await;
             }
-            connections.ended().await;
         };
-        if tokio::time::timeout(limits.drain, finished).await.is_err() {
+        let drained = async { tokio::join!(runs.drained(), finish) };
+        // Whoever asks meanwhile is told to go elsewhere.
+        let is_drained = tokio::select! {
+            () = connections.accept(&listener) => false,
+            drained = tokio::time::timeout(limits.drain, drained) => drained.is_ok(),
+        };
+        if !is_drained {
             tracing::warn!("runs under way are stopped");
             runs.stop();
-            let stopped = async {
-                if let Some(sessions) = &sessions {
-                    sessions.close().await;
-                }
-                connections.ended().await;
-            };
-            if tokio::time::timeout(limits.stop, stopped).await.is_err() {
-                tracing::warn!("some clients do not read the end of their runs and are left");
+        }
+        drop(listener);
+        closing.cancel();
+        let ended = async {
+            if let Some(sessions) = &sessions {
+                sessions.close().await;
             }
+            connections.ended().await;
+        };
+        if tokio::time::timeout(limits.stop, ended).await.is_err() {
+            tracing::warn!("some clients do not read the end of their runs and are left");
         }
         runs.close(limits.stop).await;
         tracing::info!("stopped");
@@ -164,7 +167,7 @@ impl fmt::Debug for Server {
         f.debug_struct("Server")
             .field("mode", &self.mode)
             .field("limits", &self.limits)
-            .field("logs", &self.logs)
+            .field("sessions", &self.sessions)
             .field("tokens", &self.tokens)
             .finish_non_exhaustive()
     }

@@ -70,6 +70,7 @@ pub(super) async fn create(
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, Refusal> {
+    shared.takes_runs()?;
     let Create { options } = read_json(&shared, &headers, body).await?;
     if options.as_ref().is_some_and(|options| !options.as_str().starts_with('{')) {
         return Err(Refusal::BadBody("`options` is to be an object".to_owned()));
@@ -88,6 +89,7 @@ pub(super) async fn create(
         tracing::error!(session = %new.id, %error, "the log of a session is not a new one");
         Refusal::LogFailed
     })?;
+    (api.watch)(&new, &session);
     let entry = Arc::new(Entry::new(session, open, api.stamp.now()));
     let created =
         Created { id: new.id.to_string(), epoch: entry.epoch.to_string(), cursor: entry.at(0).to_string() };

@@ -43,9 +43,9 @@ pub trait SessionLogs: fmt::Debug + Send + Sync {
 
 /// Logs in memory. They end with the server.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct MemoryLogs {
+pub(super) struct MemoryLogs {
     /// How many bytes each keeps.
-    pub(crate) retention: usize,
+    pub(super) retention: usize,
 }
 
 impl SessionLogs for MemoryLogs {

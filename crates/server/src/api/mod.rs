@@ -11,17 +11,17 @@ mod logs;
 mod look;
 mod prompt;
 mod registry;
+mod sessions;
 
 pub use create::{NewSession, Unusable};
 pub use cursor::{Epoch, InvalidEpoch};
 pub use logs::{OpenLog, SessionLogs};
-
-pub(crate) use logs::MemoryLogs;
+pub use sessions::Sessions;
 
 use std::{fmt, sync::Arc};
 
 use anabranch_adapters::ag_ui::Mode;
-use anabranch_runtime::{Agent, SystemStamp};
+use anabranch_runtime::SystemStamp;
 use axum::{
     extract::{Extension, FromRequestParts, Path, State},
     http::{Method, StatusCode, request::Parts},
@@ -30,7 +30,13 @@ use axum::{
 use futures::future::join_all;
 use schemars::SchemaGenerator;
 
-use self::{entry::Entry, events::Seats, registry::Registry};
+use self::{
+    entry::Entry,
+    events::Seats,
+    logs::MemoryLogs,
+    registry::Registry,
+    sessions::{Make, Watch},
+};
 use crate::{
     Limits, Tenant,
     http::{Content, Operation, Refusal, Shared},
@@ -39,12 +45,10 @@ use crate::{
 /// The longest id of a session in a path, in bytes. Ours have 30.
 const LONGEST_ID: usize = 64;
 
-/// Makes the agent of a session.
-pub(crate) type MakeSession = dyn Fn(&NewSession) -> Result<Agent, Unusable> + Send + Sync;
-
 /// The sessions, and how they are served.
 pub(crate) struct Api {
-    make: Box<MakeSession>,
+    make: Box<Make>,
+    watch: Box<Watch>,
     logs: Arc<dyn SessionLogs>,
     mode: Mode,
     stamp: SystemStamp,
@@ -53,15 +57,12 @@ pub(crate) struct Api {
 }
 
 impl Api {
-    pub(crate) fn new(
-        make: Box<MakeSession>,
-        logs: Arc<dyn SessionLogs>,
-        mode: Mode,
-        limits: &Limits,
-    ) -> Self {
+    pub(crate) fn new(sessions: Sessions, mode: Mode, limits: &Limits) -> Self {
+        let Sessions { make, watch, logs } = sessions;
         Self {
             make,
-            logs,
+            watch,
+            logs: logs.unwrap_or_else(|| Arc::new(MemoryLogs { retention: limits.log })),
             mode,
             stamp: SystemStamp::new(),
             registry: Arc::new(Registry::new(limits.sessions_of_tenant, limits.sessions)),

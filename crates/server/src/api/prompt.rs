@@ -38,6 +38,7 @@ pub(super) async fn prompt(
     headers: HeaderMap,
     body: Body,
 ) -> Result<(StatusCode, Answered<Accepted>), Refusal> {
+    shared.takes_runs()?;
     let PromptBody { content, metadata } = read_json(&shared, &headers, body).await?;
     let prompt = Prompt::from_content(content.read()?);
     let prompt = match metadata.map(Metadata::try_from) {

@@ -23,11 +23,8 @@ pub(crate) async fn read_json<T: DeserializeOwned>(
     serde_json::from_slice(body).map_err(|error| Refusal::BadBody(error.to_string()))
 }
 
-/// Reads a body of JSON, within the bounds. None is read when the server is being stopped.
+/// Reads a body of JSON, within the bounds.
 pub(super) async fn read_body(shared: &Shared, headers: &HeaderMap, body: Body) -> Result<Vec<u8>, Refusal> {
-    if shared.stopping.is_cancelled() {
-        return Err(Refusal::Stopping);
-    }
     if !is_json(headers) {
         return Err(Refusal::NotJson);
     }

@@ -54,6 +54,11 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
+    /// Refuses to begin anything where the server is being stopped.
+    pub(crate) fn takes_runs(&self) -> Result<(), Refusal> {
+        if self.stopping.is_cancelled() { Err(Refusal::Stopping) } else { Ok(()) }
+    }
+
     /// The sessions, where there are any.
     pub(crate) fn api(&self) -> Result<&Api, Refusal> {
         self.sessions.as_deref().ok_or(Refusal::NoSuchPath)
@@ -166,7 +171,8 @@ fn ag_ui_schema() -> Schema {
 
 /// Says whether new runs are taken. Open to all: who looks after the server has no token.
 async fn health(State(shared): State<Shared>) -> Result<Json<Health>, Refusal> {
-    if shared.stopping.is_cancelled() { Err(Refusal::Stopping) } else { Ok(Json(Health { status: "ok" })) }
+    shared.takes_runs()?;
+    Ok(Json(Health { status: "ok" }))
 }
 
 /// Says what the server offers. Open to all: it says nothing of anybody.
@@ -187,6 +193,9 @@ async fn ag_ui(
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, Refusal> {
+    // Before it is known whether there is a stop, so that none overlooks it.
+    let under_way = shared.runs.under_way();
+    shared.takes_runs()?;
     let body = read_body(&shared, &headers, body).await?;
-    shared.runs.serve(tenant, &body).await
+    shared.runs.serve(tenant, &body, under_way).await
 }

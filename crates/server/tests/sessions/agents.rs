@@ -7,7 +7,7 @@ use anabranch_proto::event::Custom;
 use anabranch_runtime::{
     Agent, ExternalTool, ModelRequest, Permissions, ScriptedModel, SpawnArguments, SpawnSubagent, Turn,
 };
-use anabranch_server::{Server, Unusable};
+use anabranch_server::{Server, Sessions, Unusable};
 use serde_json::json;
 use tokio::sync::{Notify, Semaphore};
 
@@ -44,10 +44,12 @@ impl Seen {
     pub(crate) fn server(&self) -> Server {
         let (for_runs, for_sessions) = (self.clone(), self.clone());
         let server = Server::new(move |_| for_runs.master()).limits(limits());
-        server.sessions(move |new| match new.options.as_ref().map(anabranch_proto::Json::as_str) {
-            None | Some("{}") => Ok(for_sessions.master()),
-            Some(options) => Err(Unusable::new(format!("there is no agent with {options}"))),
-        })
+        server.sessions(Sessions::new(move |new| {
+            match new.options.as_ref().map(anabranch_proto::Json::as_str) {
+                None | Some("{}") => Ok(for_sessions.master()),
+                Some(options) => Err(Unusable::new(format!("there is no agent with {options}"))),
+            }
+        }))
     }
 
     /// Waits, writes where it may, or asks what the client sees.

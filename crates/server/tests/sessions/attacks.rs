@@ -363,7 +363,10 @@ async fn there_are_no_more_connections_sessions_readers_and_requests_than_may_be
         }
     })
     .await;
-    assert!(refused.starts_with("HTTP/1.1 503") && refused.contains("too_many_connections"), "{refused}");
+    let (head, body) = refused.split_once("\r\n\r\n").unwrap();
+    assert!(head.starts_with("HTTP/1.1 503") && head.ends_with(&body.len().to_string()), "{head}");
+    let body: Value = serde_json::from_str(body).unwrap();
+    assert_eq!(body["error"]["code"], "too_many_connections");
     drop(held);
     within(async {
         loop {
