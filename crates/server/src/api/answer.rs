@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Found, content::Content};
-use crate::http::{Answered, Refusal, Shared, read_json};
+use crate::http::{Answered, Object, Refusal, Shared, read_json};
 
 /// The most answers that are given at once.
 const MOST_ANSWERS: usize = 256;
@@ -21,7 +21,7 @@ const LONGEST_ID: usize = 256;
 pub(super) struct Answers {
     /// The answers.
     #[schemars(length(min = 1, max = MOST_ANSWERS))]
-    answers: Vec<OneAnswer>,
+    answers: Vec<Object<OneAnswer>>,
 }
 
 /// An answer to the question about one call: exactly one of `allow`, `deny` and `output`.
@@ -40,15 +40,15 @@ struct OneAnswer {
     /// The call may run.
     #[serde(default)]
     #[schemars(with = "Allow")]
-    allow: Option<Allow>,
+    allow: Option<Object<Allow>>,
     /// The call may not run.
     #[serde(default)]
     #[schemars(with = "Deny")]
-    deny: Option<Deny>,
+    deny: Option<Object<Deny>>,
     /// What the call came to, which the client ran itself.
     #[serde(default)]
     #[schemars(with = "Output")]
-    output: Option<Output>,
+    output: Option<Object<Output>>,
 }
 
 /// The call may run.
@@ -62,7 +62,7 @@ struct Allow {
     /// Rules for later calls, anywhere in the session.
     #[serde(default)]
     #[schemars(length(max = MOST_ANSWERS))]
-    remember: Vec<Rule>,
+    remember: Vec<Object<Rule>>,
 }
 
 /// What becomes of later calls of a tool.
@@ -80,7 +80,8 @@ struct Rule {
 
 /// What becomes of a call.
 #[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
+#[serde(rename_all = "snake_case", try_from = "String")]
+#[schemars(!try_from)]
 enum Behavior {
     /// It runs.
     Allow,
@@ -88,6 +89,25 @@ enum Behavior {
     Deny,
     /// Somebody is asked.
     Ask,
+}
+
+impl Behavior {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Allow => "allow",
+            Self::Deny => "deny",
+            Self::Ask => "ask",
+        }
+    }
+}
+
+impl TryFrom<String> for Behavior {
+    type Error = &'static str;
+
+    fn try_from(text: String) -> Result<Self, Self::Error> {
+        let known = [Self::Allow, Self::Deny, Self::Ask].into_iter().find(|known| known.as_str() == text);
+        known.ok_or("`behavior` is to be `allow`, `deny` or `ask`")
+    }
 }
 
 /// The call may not run.
@@ -127,7 +147,7 @@ pub(super) async fn answer(
     if !(1..=MOST_ANSWERS).contains(&answered) {
         return Err(Refusal::BadBody(format!("`answers` is to have 1 to {MOST_ANSWERS} entries")));
     }
-    let answers = answers.into_iter().map(OneAnswer::read).collect::<Result<_, _>>()?;
+    let answers = answers.into_iter().map(|Object(answer)| answer.read()).collect::<Result<_, _>>()?;
     found.entry.session.answer_all(answers).map_err(|error| refusal(&error))?;
     Ok(Answered(Taken { answered }))
 }
@@ -141,10 +161,9 @@ impl OneAnswer {
             }
         }
         let answer = match (allow, deny, output) {
-            (Some(allow), None, None) => allow.read(),
-            (None, Some(Deny { reason: Some(reason) }), None) => Answer::deny_because(reason),
-            (None, Some(Deny { reason: None }), None) => Answer::deny(),
-            (None, None, Some(output)) => output.read()?,
+            (Some(Object(allow)), None, None) => allow.read(),
+            (None, Some(Object(deny)), None) => deny.reason.map_or_else(Answer::deny, Answer::deny_because),
+            (None, None, Some(Object(output))) => output.read()?,
             _ => {
                 return Err(Refusal::BadBody(
                     "an answer is to have one of `allow`, `deny` and `output`".to_owned(),
@@ -160,13 +179,8 @@ impl Allow {
         let Self { arguments, remember } = self;
         let answer = arguments
             .map_or_else(Answer::allow, |arguments| Answer::allow_with(arguments.as_str().to_owned()));
-        answer.remember(remember.into_iter().map(|Rule { tool, arguments, behavior }| {
-            let behavior = match behavior {
-                Behavior::Allow => "allow",
-                Behavior::Deny => "deny",
-                Behavior::Ask => "ask",
-            };
-            PermissionRule::new(tool, behavior, "user").content(arguments)
+        answer.remember(remember.into_iter().map(|Object(Rule { tool, arguments, behavior })| {
+            PermissionRule::new(tool, behavior.as_str(), "user").content(arguments)
         }))
     }
 }

@@ -194,10 +194,10 @@ pub(super) async fn list(
     if !(1..=PAGE).contains(&limit) {
         return Err(Refusal::BadQuery(format!("`limit` is to be 1 to {PAGE}")));
     }
-    let after = after.unwrap_or_default();
-    if !after.is_empty() && !is_id(&after) {
+    if after.as_deref().is_some_and(|after| !is_id(after)) {
         return Err(Refusal::BadQuery("`after` is to be the id of a session".to_owned()));
     }
+    let after = after.unwrap_or_default();
     let mut entries = shared.api()?.registry.list(&tenant, &after, limit + 1);
     let has_more = entries.len() > limit;
     entries.truncate(limit);

@@ -160,7 +160,7 @@ pub(crate) fn operations() -> Vec<Operation> {
         )
         .query::<events::EventsQuery>()
         .header(events::LAST_EVENT_ID, "The id of the last event that was read; before `after`.")
-        .answer(200, "Server-sent events, as docs/server.md has them.", Content::Events)
+        .answer(200, "Server-sent events, as docs/server.md has them.", Content::Events(events::event_schema))
         .refuses(400, "The query is not what is described.")
         .refuses(503, "The session's events cannot be read now."),
     ]

@@ -9,7 +9,7 @@ use axum::{
 use futures::StreamExt as _;
 use serde::{Serialize, de::DeserializeOwned};
 
-use super::{Refusal, Shared};
+use super::{Object, Refusal, Shared};
 use crate::Limits;
 
 /// Reads what a client wants from a request's body. An empty body is an empty object.
@@ -20,7 +20,8 @@ pub(crate) async fn read_json<T: DeserializeOwned>(
 ) -> Result<T, Refusal> {
     let body = read_body(shared, headers, body).await?;
     let body = if body.is_empty() { &b"{}"[..] } else { &body };
-    serde_json::from_slice(body).map_err(|error| Refusal::BadBody(error.to_string()))
+    let read = serde_json::from_slice(body).map(|Object(read)| read);
+    read.map_err(|error| Refusal::BadBody(error.to_string()))
 }
 
 /// Reads a body of JSON, within the bounds.

@@ -4,6 +4,7 @@ mod body;
 mod connections;
 mod error;
 mod guard;
+mod object;
 mod openapi;
 mod operations;
 mod rate;
@@ -12,6 +13,7 @@ pub(crate) use body::{Answered, event_stream, read_json};
 pub(crate) use connections::Connections;
 pub(crate) use error::Refusal;
 pub(crate) use guard::Guard;
+pub(crate) use object::Object;
 pub(crate) use operations::{Content, Operation};
 pub(crate) use rate::Rate;
 
@@ -76,7 +78,7 @@ fn operations(has_sessions: bool) -> Vec<Operation> {
             post(ag_ui),
         )
         .body(|_| ag_ui_schema())
-        .answer(200, "Server-sent events, as docs/ag-ui.md has them.", Content::Events)
+        .answer(200, "Server-sent events, as docs/ag-ui.md has them.", Content::Events(|_| frame_schema()))
         .refuses(409, "The thread is being served, or interrupts and answers do not fit.")
         .refuses(422, "No message of the user's, or one without text."),
         Operation::new(
@@ -131,18 +133,48 @@ struct Health {
     status: &'static str,
 }
 
+/// A frame of `POST /ag-ui`.
+fn frame_schema() -> Schema {
+    let event = json!({
+        "type": "object",
+        "properties": { "type": { "type": "string" } },
+        "required": ["type"],
+    });
+    json_schema!({
+        "type": "object",
+        "properties": {
+            "event": { "const": "message" },
+            "data": { "type": "string", "contentMediaType": "application/json", "contentSchema": event },
+        },
+        "required": ["data"],
+        "additionalProperties": false,
+    })
+}
+
 /// What `POST /ag-ui` reads of `RunAgentInput`.
 fn ag_ui_schema() -> Schema {
     let id = json!({ "type": "string", "minLength": 1, "maxLength": 64 });
-    let message = json!({
+    let part = json!({
+        "type": "object",
+        "properties": { "type": { "type": "string" }, "text": { "type": "string" } },
+        "required": ["type"],
+    });
+    let content = json!({ "oneOf": [{ "type": "string" }, { "type": "array", "items": part }] });
+    let users = json!({
+        "type": "object",
+        "properties": { "id": { "type": "string" }, "role": { "const": "user" }, "content": content },
+        "required": ["role", "content"],
+    });
+    let others = json!({
         "type": "object",
         "properties": {
             "id": { "type": "string" },
-            "role": { "enum": ["user", "assistant", "system", "developer", "tool", "activity", "reasoning"] },
+            "role": { "enum": ["assistant", "system", "developer", "tool", "activity", "reasoning"] },
             "content": {},
         },
         "required": ["role"],
     });
+    let message = json!({ "oneOf": [users, others] });
     let entry = json!({
         "type": "object",
         "properties": {

@@ -127,8 +127,10 @@ fn response(answer: &Answer, all: &[Operation], schemas: &mut Schemas) -> Value 
             let schema = describe(&mut schemas.written);
             response["content"] = json!({ "application/json": { "schema": schema } });
         }
-        Content::Events => {
-            response["content"] = json!({ "text/event-stream": { "schema": { "type": "string" } } });
+        Content::Events(describe) => {
+            let schema = describe(&mut schemas.written);
+            // What the next version of OpenAPI calls `itemSchema`: that of each event.
+            response["content"] = json!({ "text/event-stream": { "schema": schema } });
         }
     }
     if answer.links {

@@ -47,8 +47,8 @@ pub(crate) struct Answer {
 pub(crate) enum Content {
     Nothing,
     Json(Describe),
-    /// Server-sent events.
-    Events,
+    /// Server-sent events, each of which is so.
+    Events(Describe),
 }
 
 impl Operation {

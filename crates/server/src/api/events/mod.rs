@@ -17,13 +17,14 @@ use axum::{
     response::Response,
 };
 use futures::StreamExt as _;
-use schemars::JsonSchema;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Deserialize;
+use serde_json::json;
 
 use self::{
     feed::{Feed, Wanted},
     frames::Frames,
-    notice::ResyncReason,
+    notice::{Notice, ResyncReason},
 };
 use super::{
     Found,
@@ -34,6 +35,36 @@ use crate::http::{Refusal, Shared, event_stream};
 
 /// The header by which a browser says how far it was.
 pub(super) const LAST_EVENT_ID: &str = "last-event-id";
+
+/// One server-sent event.
+pub(super) fn event_schema(generator: &mut SchemaGenerator) -> Schema {
+    let id = json!({ "type": "string", "pattern": "^[0-9a-z]{1,32}-(0|[1-9][0-9]*)$" });
+    let data = |schema: Schema| json!({ "type": "string", "contentMediaType": "application/json", "contentSchema": schema });
+    let notice = data(generator.subschema_for::<Notice>());
+    let event = data(json_schema!({
+        "type": "object",
+        "properties": { "type": { "type": "string" } },
+        "required": ["type"],
+    }));
+    json_schema!({
+        "oneOf": [
+            {
+                "type": "object",
+                "description": "What the stream says of itself.",
+                "properties": { "event": { "enum": Notice::NAMES }, "data": notice, "id": id },
+                "required": ["event", "data"],
+                "additionalProperties": false,
+            },
+            {
+                "type": "object",
+                "description": "An event of the session, in the spelling that was asked for.",
+                "properties": { "event": { "const": "message" }, "data": event, "id": id },
+                "required": ["data"],
+                "additionalProperties": false,
+            },
+        ],
+    })
+}
 
 /// How events are read.
 #[derive(Debug, Deserialize, JsonSchema)]

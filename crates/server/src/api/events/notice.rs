@@ -60,6 +60,9 @@ pub(crate) enum EndReason {
 }
 
 impl Notice {
+    /// The names that they have.
+    pub(super) const NAMES: [&str; 3] = ["resync", "gap", "end"];
+
     fn name(&self) -> &'static str {
         match self {
             Self::Resync { .. } => "resync",
