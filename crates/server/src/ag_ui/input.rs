@@ -6,7 +6,7 @@ use serde::Deserialize;
 
 use crate::{Tenant, http::Refusal};
 
-/// The longest id of a thread or a run, in bytes: it is kept, and repeated in frames.
+/// The longest id of a thread or a run, in characters: it is kept, and repeated in frames.
 const LONGEST_ID: usize = 256;
 
 /// What a client asks for. Fields that the protocol may gain are let through.
@@ -80,8 +80,8 @@ impl RunAgentInput {
         let input: Self =
             serde_json::from_slice(body).map_err(|error| Refusal::Malformed(error.to_string()))?;
         for (name, id) in [("threadId", &input.thread_id), ("runId", &input.run_id)] {
-            if id.is_empty() || id.len() > LONGEST_ID {
-                return Err(Refusal::Malformed(format!("`{name}` is to have 1 to {LONGEST_ID} bytes")));
+            if id.is_empty() || id.chars().count() > LONGEST_ID {
+                return Err(Refusal::Malformed(format!("`{name}` is to have 1 to {LONGEST_ID} characters")));
             }
         }
         Ok(input)

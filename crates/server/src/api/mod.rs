@@ -29,6 +29,7 @@ use axum::{
 };
 use futures::future::join_all;
 use schemars::SchemaGenerator;
+use serde_json::json;
 
 use self::{
     entry::Entry,
@@ -95,7 +96,7 @@ pub(crate) fn operations() -> Vec<Operation> {
     };
     vec![
         Operation::new(Method::POST, "/sessions", "createSession", "Begins a session.", post(create::create))
-            .body(SchemaGenerator::subschema_for::<create::Create>)
+            .body(SchemaGenerator::subschema_for::<create::Create>, json!({}))
             .answers::<create::Created>(201, "The session has begun; `Location` is its path.")
             .with_links()
             .refuses(409, "There are as many sessions as there may be.")
@@ -127,7 +128,7 @@ pub(crate) fn operations() -> Vec<Operation> {
             "Asks the agent. A prompt that comes while another is answered waits for its turn.",
             post(prompt::prompt),
         )
-        .body(SchemaGenerator::subschema_for::<prompt::PromptBody>)
+        .body(SchemaGenerator::subschema_for::<prompt::PromptBody>, json!({ "content": "Compare them." }))
         .answers::<prompt::Accepted>(202, "The prompt is taken.")
         .refuses(409, "As many prompts wait as may, or the session has ended."),
         of_session(
@@ -137,7 +138,12 @@ pub(crate) fn operations() -> Vec<Operation> {
             "Answers questions about calls: all answers are taken, or none.",
             post(answer::answer),
         )
-        .body(SchemaGenerator::subschema_for::<answer::Answers>)
+        .body(
+            SchemaGenerator::subschema_for::<answer::Answers>,
+            json!({
+                "answers": [{ "session": "ses_01JDXA0000000000000000000A", "call": "call_0", "allow": {} }],
+            }),
+        )
         .answers::<answer::Taken>(200, "All answers are taken.")
         .refuses(409, "A question is not open, or has its answer; nothing has changed.")
         .refuses(422, "An answer does not fit its question; nothing has changed."),
@@ -148,7 +154,7 @@ pub(crate) fn operations() -> Vec<Operation> {
             "Stops the run of the session, or of one below it.",
             post(cancel::cancel),
         )
-        .body(SchemaGenerator::subschema_for::<cancel::Cancel>)
+        .body(SchemaGenerator::subschema_for::<cancel::Cancel>, json!({}))
         .answers::<cancel::Cancelled>(202, "The run is being stopped.")
         .refuses(409, "Nothing runs there now."),
         of_session(

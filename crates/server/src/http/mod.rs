@@ -77,7 +77,13 @@ fn operations(has_sessions: bool) -> Vec<Operation> {
             "Begins or resumes a run of AG-UI; its events are the response.",
             post(ag_ui),
         )
-        .body(|_| ag_ui_schema())
+        .body(
+            |_| ag_ui_schema(),
+            json!({
+                "threadId": "thread", "runId": "run",
+                "messages": [{ "id": "1", "role": "user", "content": "Compare them." }],
+            }),
+        )
         .answer(200, "Server-sent events, as docs/ag-ui.md has them.", Content::Events(|_| frame_schema()))
         .refuses(409, "The thread is being served, or interrupts and answers do not fit.")
         .refuses(422, "No message of the user's, or one without text."),
@@ -153,7 +159,7 @@ fn frame_schema() -> Schema {
 
 /// What `POST /ag-ui` reads of `RunAgentInput`.
 fn ag_ui_schema() -> Schema {
-    let id = json!({ "type": "string", "minLength": 1, "maxLength": 64 });
+    let id = json!({ "type": "string", "minLength": 1, "maxLength": 256 });
     let part = json!({
         "type": "object",
         "properties": { "type": { "type": "string" }, "text": { "type": "string" } },

@@ -48,8 +48,7 @@ fn describe(operation: &Operation, all: &[Operation], is_guarded: bool, schemas:
     }
     if let Some(body) = operation.body {
         let schema = body(&mut schemas.read);
-        described["requestBody"] =
-            json!({ "required": true, "content": { "application/json": { "schema": schema } } });
+        described["requestBody"] = json!({ "required": true, "content": { "application/json": { "schema": schema, "example": operation.example } } });
     }
     let mut responses = Map::new();
     for answer in &operation.answers {

@@ -8,6 +8,8 @@ use axum::{
 };
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 
+use serde_json::Value;
+
 use super::Shared;
 
 /// How a type is described.
@@ -28,6 +30,8 @@ pub(crate) struct Operation {
     /// Names of headers that it reads, and what they say.
     pub(crate) headers: Vec<(&'static str, &'static str)>,
     pub(crate) body: Option<Describe>,
+    /// A body that it takes.
+    pub(crate) example: Value,
     pub(crate) answers: Vec<Answer>,
     /// The statuses with which it refuses, and why.
     pub(crate) refusals: Vec<(StatusCode, &'static str)>,
@@ -68,6 +72,7 @@ impl Operation {
             query: None,
             headers: Vec::new(),
             body: None,
+            example: Value::Null,
             answers: Vec::new(),
             refusals: Vec::new(),
             route,
@@ -90,9 +95,9 @@ impl Operation {
         self
     }
 
-    /// Reads a body of JSON, with all that this can be refused for.
-    pub(crate) fn body(mut self, body: Describe) -> Self {
-        self.body = Some(body);
+    /// Reads a body of JSON, such as an example, with all that this can be refused for.
+    pub(crate) fn body(mut self, body: Describe, example: Value) -> Self {
+        (self.body, self.example) = (Some(body), example);
         self.refuses(400, "The body is no JSON, or not what is described.")
             .refuses(408, "The body took too long.")
             .refuses(413, "The body is too large.")
