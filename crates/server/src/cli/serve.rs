@@ -18,7 +18,7 @@ use clap::{Args, ValueEnum};
 use tokio::net::TcpListener;
 use tracing::Level;
 
-use super::{demo::Demo, event_logs::EventLogs, signals};
+use super::{demo::Demo, descriptors, event_logs::EventLogs, signals};
 use crate::{Limits, ServeError, Server, Sessions, Tokens};
 
 /// How to serve.
@@ -90,6 +90,7 @@ pub(super) async fn run(options: Options) -> Result<(), Box<dyn error::Error>> {
     if tokens.is_none() && !options.addr.ip().is_loopback() {
         return Err(ServeError::Exposed { address: options.addr }.into());
     }
+    descriptors::provide(options.max_connections);
     let stop = signals::stop()?;
     let listener = TcpListener::bind(options.addr).await.map_err(ServeError::Io)?;
     let temporary = || env::temp_dir().join(format!("anabranch-serve-{}", SystemStamp::new().event_id()));
