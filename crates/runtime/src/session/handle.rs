@@ -274,6 +274,12 @@ impl Session {
         self.core.prompts.lock().unwrap_or_else(PoisonError::into_inner).len()
     }
 
+    /// Whether the session has ended: it was closed, or could not go on.
+    #[must_use]
+    pub fn has_ended(&self) -> bool {
+        self.core.ended.is_cancelled()
+    }
+
     /// The questions that are open, in the order in which they were asked.
     #[must_use]
     pub fn questions(&self) -> Vec<Question> {

@@ -1,7 +1,5 @@
 //! `GET /sessions` and `GET /sessions/{id}`: what there is.
 
-use std::sync::Arc;
-
 use anabranch_proto::{Outcome, SourceType, SpawnMechanism, Timestamp, Usage};
 use anabranch_runtime::{Question, QuestionKind};
 use anabranch_session::{SessionRecord, Status};
@@ -70,6 +68,8 @@ enum Activity {
     Idle,
     /// A prompt is being answered, or is about to be.
     Running,
+    /// It could not go on, and takes no prompts: its log took no more.
+    Ended,
 }
 
 /// A session and all below it.
@@ -205,7 +205,7 @@ pub(super) async fn list(
     let sessions = entries.iter().map(|entry| Brief {
         id: entry.session.id().to_string(),
         created_at: entry.created_at,
-        state: state(entry),
+        state: activity(entry),
         cursor: entry.cursor().to_string(),
     });
     Ok(Answered(List { sessions: sessions.collect(), next }))
@@ -220,7 +220,7 @@ pub(super) async fn look(Found { entry, .. }: Found) -> Answered<Look> {
     Answered(Look {
         id: session.id().to_string(),
         created_at: entry.created_at,
-        state: state(&entry),
+        state: activity(&entry),
         prompts: session.prompts_open(),
         epoch: entry.epoch.to_string(),
         cursor: cursor.to_string(),
@@ -229,8 +229,14 @@ pub(super) async fn look(Found { entry, .. }: Found) -> Answered<Look> {
     })
 }
 
-fn state(entry: &Arc<Entry>) -> Activity {
-    if entry.session.prompts_open() > 0 { Activity::Running } else { Activity::Idle }
+fn activity(entry: &Entry) -> Activity {
+    if entry.session.has_ended() {
+        Activity::Ended
+    } else if entry.session.prompts_open() > 0 {
+        Activity::Running
+    } else {
+        Activity::Idle
+    }
 }
 
 fn asked(question: Question) -> Asked {

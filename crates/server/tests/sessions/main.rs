@@ -8,3 +8,5 @@ mod notices;
 mod openapi;
 mod questions;
 mod resume;
+#[cfg(unix)]
+mod secrets;
