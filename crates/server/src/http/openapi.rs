@@ -1,4 +1,4 @@
-//! `GET /openapi.json`: the operations, described as OpenAPI 3.1 has it.
+//! `GET /openapi.json`: the operations, described as `OpenAPI` 3.1 has it.
 
 use schemars::{
     SchemaGenerator,
@@ -22,9 +22,10 @@ pub(crate) fn document(operations: &[Operation], is_guarded: bool) -> Value {
             path.insert(operation.method.as_str().to_ascii_lowercase(), described);
         }
     }
-    let mut components = json!({ "schemas": schemas.finish() });
+    let mut components = Map::from_iter([("schemas".to_owned(), schemas.finish().into())]);
     if is_guarded {
-        components["securitySchemes"] = json!({ "token": { "type": "http", "scheme": "bearer" } });
+        let shown = json!({ "token": { "type": "http", "scheme": "bearer" } });
+        components.insert("securitySchemes".to_owned(), shown);
     }
     json!({
         "openapi": "3.1.0",
@@ -41,14 +42,18 @@ pub(crate) fn document(operations: &[Operation], is_guarded: bool) -> Value {
 }
 
 fn describe(operation: &Operation, all: &[Operation], is_guarded: bool, schemas: &mut Schemas) -> Value {
-    let mut described = json!({ "operationId": operation.name, "summary": operation.summary });
+    let mut described = Map::new();
+    let mut put = |name: &str, value: Value| described.insert(name.to_owned(), value);
+    put("operationId", operation.name.into());
+    put("summary", operation.summary.into());
     let parameters = parameters(operation, schemas);
     if !parameters.is_empty() {
-        described["parameters"] = parameters.into();
+        put("parameters", parameters.into());
     }
     if let Some(body) = operation.body {
         let schema = body(&mut schemas.read);
-        described["requestBody"] = json!({ "required": true, "content": { "application/json": { "schema": schema, "example": operation.example } } });
+        let content = json!({ "application/json": { "schema": schema, "example": operation.example } });
+        put("requestBody", json!({ "required": true, "content": content }));
     }
     let mut responses = Map::new();
     for answer in &operation.answers {
@@ -71,11 +76,11 @@ fn describe(operation: &Operation, all: &[Operation], is_guarded: bool, schemas:
         }
     }
     responses.sort_keys();
-    described["responses"] = responses.into();
+    put("responses", responses.into());
     if is_guarded && !operation.is_open {
-        described["security"] = json!([{ "token": [] }]);
+        put("security", json!([{ "token": [] }]));
     }
-    described
+    described.into()
 }
 
 fn parameters(operation: &Operation, schemas: &mut Schemas) -> Vec<Value> {
@@ -119,17 +124,18 @@ fn never_null(schema: &mut Value) {
 }
 
 fn response(answer: &Answer, all: &[Operation], schemas: &mut Schemas) -> Value {
-    let mut response = json!({ "description": answer.description });
+    let mut response = Map::from_iter([("description".to_owned(), (*answer.description).into())]);
+    let mut put = |name: &str, value: Value| response.insert(name.to_owned(), value);
     match answer.content {
         Content::Nothing => {}
         Content::Json(describe) => {
             let schema = describe(&mut schemas.written);
-            response["content"] = json!({ "application/json": { "schema": schema } });
+            put("content", json!({ "application/json": { "schema": schema } }));
         }
         Content::Events(describe) => {
             let schema = describe(&mut schemas.written);
             // What the next version of OpenAPI calls `itemSchema`: that of each event.
-            response["content"] = json!({ "text/event-stream": { "schema": schema } });
+            put("content", json!({ "text/event-stream": { "schema": schema } }));
         }
     }
     if answer.links {
@@ -137,9 +143,9 @@ fn response(answer: &Answer, all: &[Operation], schemas: &mut Schemas) -> Value 
             let parameters = json!({ "id": "$response.body#/id" });
             (other.name.to_owned(), json!({ "operationId": other.name, "parameters": parameters }))
         });
-        response["links"] = links.collect::<Map<_, _>>().into();
+        put("links", links.collect::<Map<_, _>>().into());
     }
-    response
+    response.into()
 }
 
 /// The schemas of what is read and of what is written, which differ in what has to be there.

@@ -138,7 +138,7 @@ async fn ten_thousand_idle_readers_take_little_and_harm_nobody() {
 /// Reads on until something is said.
 async fn read_to((stream, said): &mut (TcpStream, Vec<u8>), text: &str) {
     while !said.windows(text.len()).any(|some| some == text.as_bytes()) {
-        let mut piece = [0; 16 * 1024];
+        let mut piece = [0; 4 * 1024];
         let length = timeout(LONG, stream.read(&mut piece)).await.expect("it is said").unwrap();
         assert_ne!(length, 0, "it goes on: {}", String::from_utf8_lossy(said));
         said.extend_from_slice(&piece[..length]);

@@ -195,7 +195,7 @@ async fn a_gibibyte_is_not_read() {
     let mut answer = Vec::new();
     let reading = async {
         // Closed with the rest unread, which may reset it.
-        let mut piece = [0; 4096];
+        let mut piece = vec![0; 4096];
         let mut read = read;
         while let Ok(count @ 1..) = read.read(&mut piece).await {
             answer.extend_from_slice(&piece[..count]);
@@ -213,7 +213,7 @@ async fn a_gibibyte_is_not_read() {
 async fn to_end(mut stream: TcpStream) -> String {
     let mut text = Vec::new();
     within(async {
-        let mut piece = [0; 4096];
+        let mut piece = vec![0; 4096];
         while let Ok(count @ 1..) = stream.read(&mut piece).await {
             text.extend_from_slice(&piece[..count]);
         }
@@ -345,13 +345,10 @@ async fn there_are_no_more_connections_sessions_readers_and_requests_than_may_be
     assert_eq!(server.get("/health").await.0, 200);
 
     // As many connections as may be: another is told so, and there is room when one is closed.
-    let held: Vec<_> = {
-        let mut held = Vec::new();
-        for _ in 0..8 {
-            held.push(TcpStream::connect(server.address).await.unwrap());
-        }
-        held
-    };
+    let mut kept = Vec::new();
+    for _ in 0..8 {
+        kept.push(TcpStream::connect(server.address).await.unwrap());
+    }
     let refused = within(async {
         loop {
             // It is accepted behind the others.
@@ -367,7 +364,7 @@ async fn there_are_no_more_connections_sessions_readers_and_requests_than_may_be
     assert!(head.starts_with("HTTP/1.1 503") && head.ends_with(&body.len().to_string()), "{head}");
     let body: Value = serde_json::from_str(body).unwrap();
     assert_eq!(body["error"]["code"], "too_many_connections");
-    drop(held);
+    drop(kept);
     within(async {
         loop {
             let mut stream = TcpStream::connect(server.address).await.unwrap();

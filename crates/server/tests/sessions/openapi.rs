@@ -25,14 +25,14 @@ fn document() -> (impl Future<Output = (Running, Value)>, &'static str) {
 async fn the_committed_description_is_the_one_that_is_served() {
     let (server, document) = document().0.await;
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/openapi.json");
-    let served = format!("{document:#}\n");
+    let generated = format!("{document:#}\n");
     if env::var_os("UPDATE_OPENAPI").is_some() {
-        fs::write(&path, &served).unwrap();
+        fs::write(&path, &generated).unwrap();
     }
     let committed = fs::read_to_string(&path).unwrap_or_default();
     // Not `assert_eq!`, which would print both.
     assert!(
-        committed == served,
+        committed == generated,
         "docs/openapi.json is not what the server says; if the change is meant, run `UPDATE_OPENAPI=1 cargo test -p \
          anabranch-server --test sessions openapi` and read the difference"
     );
