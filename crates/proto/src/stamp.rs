@@ -39,8 +39,9 @@ pub trait Stamp: Send + Sync {
     /// The ids of a new session and of the sub-agent in it: `ses_` and `sa_` before the same ULID. Nobody may derive one
     /// from the other, because foreign ones need not match.
     fn session_ids(&self) -> (SessionId, SubagentId) {
-        let ulid = text(self.ascending());
-        (SessionId::new(format!("ses_{ulid}")), SubagentId::new(format!("sa_{ulid}")))
+        let mut text = [0; ulid::ULID_LEN];
+        let ulid = &*Ulid::from_bytes(self.ascending()).array_to_str(&mut text);
+        (SessionId::new(["ses_", ulid].concat()), SubagentId::new(["sa_", ulid].concat()))
     }
 
     /// A fresh reply id.

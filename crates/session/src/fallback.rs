@@ -97,7 +97,7 @@ impl EventProcessor {
             parent = %scope.parent_session_id,
             "a child's event came before its spawn; announced it from the event"
         );
-        let corrected = self.correct(&spawn, run, scope.subagent_id.clone(), &opened);
+        let corrected = self.correct(&spawn, run, &scope.subagent_id, &opened).unwrap_or(spawn);
         let parent = self.scope_of(opened.parent);
         let metadata = with_stated_parent(&metadata, opened.stated_parent.as_ref());
         let metadata = match parent.child() {

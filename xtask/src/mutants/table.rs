@@ -66,14 +66,14 @@ pub(super) const TABLE: &[Mutant] = &[
     Mutant {
         name: "a stream that gave an item is not polled again",
         file: "crates/pipeline/src/merge.rs",
-        old: "if !child.state.is_queued.swap(true, Ordering::AcqRel) {\n                        this.line.push(ticket);\n                    }",
-        new: "child.state.is_queued.store(true, Ordering::Release);",
+        old: "child.is_in_line = true;\n                        this.line.push_back(ticket);",
+        new: "child.is_in_line = true;",
     },
     Mutant {
         name: "a wake does not reach the merge's reader",
         file: "crates/pipeline/src/merge.rs",
-        old: "            self.line.push(self.ticket);\n            self.line.reader.wake();",
-        new: "            self.line.push(self.ticket);",
+        old: "            self.woken.push(self.ticket);\n            self.woken.reader.wake();",
+        new: "            self.woken.push(self.ticket);",
     },
     Mutant {
         name: "what is beneath a cancelled run has completed",

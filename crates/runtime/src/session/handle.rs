@@ -197,7 +197,8 @@ impl Session {
     }
 
     /// Reads the session's events after number `after`, holding producers back while it is behind by more than the
-    /// window, for at most the stall limit. What lay before it was opened does not count.
+    /// window, for at most the stall limit; after that it holds nobody back until it has caught up. What lay before it was
+    /// opened does not count.
     pub fn subscribe_lossless(&self, after: u64) -> Reader {
         Reader::lossless(&self.core, after)
     }

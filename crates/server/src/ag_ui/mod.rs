@@ -26,7 +26,7 @@ use tokio_util::{
 };
 
 use self::{
-    input::Wanted,
+    input::{Prompt, Wanted},
     run::Run,
     talk::{State, Talk},
     threads::{Lease, Threads},
@@ -85,8 +85,18 @@ impl Runs {
         let mut lease = self.threads.take(&input.tenant, &input.thread_id, begin, patience).await?;
         tokio::time::timeout(self.limits.settle, lease.settle()).await.map_err(|_| Refusal::Settling)?;
         let stop = match wanted {
-            Wanted::Prompt(text) => self.prompt(&mut lease, text).await?,
-            Wanted::Resume(entries) => answers::give(&mut lease, entries)?,
+            Wanted::Prompt(prompt) => self.prompt(&mut lease, prompt).await?,
+            Wanted::Resume(entries, prompt) => {
+                let interrupt = entries.first().map(|entry| entry.interrupt_id.clone());
+                let prompt = prompt.filter(|prompt| lease.is_new(prompt));
+                match (answers::give(&mut lease, entries, prompt.as_ref())?, prompt) {
+                    (Some(stop), _) => stop,
+                    (None, Some(prompt)) => self.prompt(&mut lease, prompt).await?,
+                    (None, None) => {
+                        return Err(Refusal::NotAsked { interrupt: interrupt.unwrap_or_default() });
+                    }
+                }
+            }
         };
         let (thread, run) = (&*input.thread_id, &*input.run_id);
         tracing::info!(thread, run, session = %lease.session.id(), "a run begins");
@@ -119,7 +129,11 @@ impl Runs {
     }
 
     /// Prompts a thread that is idle. Gives what stops the run.
-    async fn prompt(&self, lease: &mut Lease, text: String) -> Result<CancellationToken, Refusal> {
+    async fn prompt(
+        &self,
+        lease: &mut Lease,
+        Prompt { id, text }: Prompt,
+    ) -> Result<CancellationToken, Refusal> {
         if let State::Asking { interrupts, .. } = &lease.state {
             return Err(Refusal::Unanswered { interrupts: interrupts.clone() });
         }
@@ -127,7 +141,10 @@ impl Runs {
         // Its events are read from the log, so that a run can outlive the response.
         let reply = lease.session.prompt_until(text, &stop).await;
         match reply {
-            Ok(_) => Ok(stop),
+            Ok(_) => {
+                lease.prompted_by = id;
+                Ok(stop)
+            }
             Err(error) => {
                 tracing::warn!(%error, "a session took no prompt");
                 lease.state = State::Dead;

@@ -1,0 +1,4 @@
+//! The store's public behaviour, one module a concern.
+
+mod conformance;
+mod support;
