@@ -18,18 +18,18 @@ pub struct Epoch(Arc<str>);
 
 /// The text is no epoch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("an epoch is to be 1 to {LONGEST_EPOCH} digits and lower-case letters")]
+#[error("an epoch is to be 1 to {LONGEST_EPOCH} digits and letters")]
 #[non_exhaustive]
 pub struct InvalidEpoch;
 
 impl Epoch {
-    /// An epoch that was kept: 1 to 32 digits and lower-case letters.
+    /// An epoch that was kept: 1 to 32 digits and letters.
     ///
     /// # Errors
     /// When the text is none.
     pub fn new(text: impl Into<Arc<str>>) -> Result<Self, InvalidEpoch> {
         let text = text.into();
-        let is_plain = text.bytes().all(|byte| byte.is_ascii_digit() || byte.is_ascii_lowercase());
+        let is_plain = text.bytes().all(|byte| byte.is_ascii_alphanumeric());
         if is_plain && (1..=LONGEST_EPOCH).contains(&text.len()) { Ok(Self(text)) } else { Err(InvalidEpoch) }
     }
 
@@ -84,7 +84,7 @@ mod tests {
 
     #[test]
     fn a_cursor_is_read_as_it_is_written() {
-        for text in ["a-0", "0123456789ab-7", "a-18446744073709551615"] {
+        for text in ["a-0", "A-1", "0123456789ab-7", "a-18446744073709551615"] {
             assert_eq!(Cursor::parse(text).map(|cursor| cursor.to_string()).as_deref(), Some(text));
         }
         let long = format!("{}-1", "a".repeat(LONGEST_EPOCH + 1));
@@ -98,7 +98,7 @@ mod tests {
             "a-+7",
             "a-07",
             "a--1",
-            "A-1",
+            "a_b-1",
             "a b-1",
             "a-1 ",
             "a\n-1",

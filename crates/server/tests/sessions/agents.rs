@@ -7,7 +7,7 @@ use anabranch_proto::event::Custom;
 use anabranch_runtime::{
     Agent, ExternalTool, ModelRequest, Permissions, ScriptedModel, SpawnArguments, SpawnSubagent, Turn,
 };
-use anabranch_server::{Server, Sessions, Unusable};
+use anabranch_server::{Server, SessionLogs, Sessions, Unusable};
 use serde_json::json;
 use tokio::sync::{Notify, Semaphore};
 
@@ -42,14 +42,21 @@ impl Seen {
 
     /// A server of these agents.
     pub(crate) fn server(&self) -> Server {
-        let (for_runs, for_sessions) = (self.clone(), self.clone());
-        let server = Server::new(move |_| for_runs.master()).limits(limits());
-        server.sessions(Sessions::new(move |new| {
-            match new.options.as_ref().map(anabranch_proto::Json::as_str) {
-                None | Some("{}") => Ok(for_sessions.master()),
-                Some(options) => Err(Unusable::new(format!("there is no agent with {options}"))),
-            }
-        }))
+        let for_runs = self.clone();
+        Server::new(move |_| for_runs.master()).limits(limits()).sessions(self.sessions())
+    }
+
+    /// A server of these agents that keeps its sessions' events elsewhere.
+    pub(crate) fn server_with(&self, logs: impl SessionLogs + 'static) -> Server {
+        self.server().sessions(self.sessions().logs(logs))
+    }
+
+    fn sessions(&self) -> Sessions {
+        let seen = self.clone();
+        Sessions::new(move |new| match new.options.as_ref().map(anabranch_proto::Json::as_str) {
+            None | Some("{}") => Ok(seen.master()),
+            Some(options) => Err(Unusable::new(format!("there is no agent with {options}"))),
+        })
     }
 
     /// Waits, writes where it may, or asks what the client sees.

@@ -3,6 +3,7 @@
 mod agents;
 mod attacks;
 mod client;
+mod disk;
 mod life;
 mod notices;
 mod openapi;

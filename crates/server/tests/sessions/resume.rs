@@ -1,10 +1,14 @@
 //! Streams that go on where they were cut.
 
+use std::{env, fs};
+
+use anabranch_store::{Store, StoreOptions};
 use serde_json::json;
 
 use crate::{
     agents::Seen,
     client::{Frame, Running, within},
+    disk::OnDisk,
 };
 
 /// The events of the run, as they are to be told: what comes before and behind `emit`'s own is some more.
@@ -13,6 +17,26 @@ const EVENTS: usize = 5_000;
 /// How many frames are read at each cut.
 const READ: usize = 3;
 
+#[tokio::test]
+async fn at_every_cursor_of_a_long_run_what_follows_comes_once() {
+    let seen = Seen::new();
+    let server = Running::new(seen.server()).await;
+    is_cut_at_every_cursor(&seen, server).await;
+}
+
+#[tokio::test]
+async fn at_every_cursor_of_a_long_run_that_is_kept_on_disk_what_follows_comes_once() {
+    let seen = Seen::new();
+    let file = env::temp_dir().join(format!("anabranch-server-resume-{}.sqlite", std::process::id()));
+    let store = Store::open(&file, StoreOptions::new()).await.unwrap();
+    let server = Running::new(seen.server_with(OnDisk(store.clone()))).await;
+    is_cut_at_every_cursor(&seen, server).await;
+    store.close().await.unwrap();
+    for ending in ["", "-wal", "-shm", "-lock"] {
+        fs::remove_file(format!("{}{ending}", file.display())).ok();
+    }
+}
+
 /// The number in a frame's id.
 fn number(frame: &Frame) -> usize {
     frame.id.as_deref().unwrap().rsplit_once('-').unwrap().1.parse().unwrap()
@@ -20,10 +44,7 @@ fn number(frame: &Frame) -> usize {
 
 /// At every cursor of a run of 5,000 events, replayed and live, what follows comes once and in order. The run is gated: at
 /// each cut a part of what is read is there already and the rest is still to come.
-#[tokio::test]
-async fn at_every_cursor_of_a_long_run_what_follows_comes_once() {
-    let seen = Seen::new();
-    let server = Running::new(seen.server()).await;
+async fn is_cut_at_every_cursor(seen: &Seen, server: Running) {
     let session = server.session().await;
     let mut cursor = server.prompt(&session, &format!("emit {EVENTS}")).await;
     // What comes by itself, before the first event that is gated.

@@ -38,7 +38,7 @@ pub(super) const LAST_EVENT_ID: &str = "last-event-id";
 
 /// One server-sent event.
 pub(super) fn event_schema(generator: &mut SchemaGenerator) -> Schema {
-    let id = json!({ "type": "string", "pattern": "^[0-9a-z]{1,32}-(0|[1-9][0-9]*)$" });
+    let id = json!({ "type": "string", "pattern": "^[0-9A-Za-z]{1,32}-(0|[1-9][0-9]*)$" });
     let data = |schema: Schema| json!({ "type": "string", "contentMediaType": "application/json", "contentSchema": schema });
     let notice = data(generator.subschema_for::<Notice>());
     let event = data(json_schema!({
@@ -75,7 +75,7 @@ pub(super) struct EventsQuery {
     spelling: Spelling,
     /// The position behind which they begin; without it, and without `Last-Event-ID`, the beginning.
     #[serde(default)]
-    #[schemars(regex(pattern = r"^[0-9a-z]{1,32}-(0|[1-9][0-9]{0,18})$"))]
+    #[schemars(regex(pattern = r"^[0-9A-Za-z]{1,32}-(0|[1-9][0-9]{0,18})$"))]
     after: Option<String>,
     /// Whether events that are still to come are wanted too. Without them the stream ends with those that there are.
     #[serde(default = "yes")]
