@@ -56,7 +56,9 @@ pub fn passed_at_5(events: usize) -> Work {
 pub fn merged_ready(events: usize) -> Work {
     let (stamp, runtime) = (stamp(), runtime());
     let mut all = Merge::new();
-    merge::streams(&stamp, 4, events / 4).into_iter().for_each(|stream| all.push(stream));
+    for stream in merge::streams(&stamp, 4, events / 4) {
+        all.push(stream);
+    }
     Box::new(move || _ = runtime.block_on(all.count()))
 }
 

@@ -74,6 +74,7 @@ fn main() -> ExitCode {
                 serde_json::to_vec_pretty(&report).expect("it has a spelling"),
             )
         })
+        .and_then(|()| fs::write(cli.out.join("table.md"), report.markdown()))
         .and_then(|()| {
             plots.iter().try_for_each(|plot| fs::write(cli.out.join(format!("{}.svg", plot.name)), &plot.svg))
         });

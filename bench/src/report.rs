@@ -234,6 +234,40 @@ impl Report {
         text
     }
 
+    /// The floors and the table, for a page.
+    #[must_use]
+    pub fn markdown(&self) -> String {
+        let Machine { cpu, cores, rustc, kernel, load } = &self.machine;
+        let mut text = String::new();
+        let mut put = |line: fmt::Arguments<'_>| writeln!(text, "{line}").expect("it is a string");
+        put(format_args!("{cpu}, {cores} cores, {rustc}, {kernel}; load {load} when it began.\n"));
+        put(format_args!("| | what | budget | measured | beside |\n|---|---|---|---|---|"));
+        for row in &self.rows {
+            let Row { what, value, unit, budget, beside, absent, .. } = row;
+            let verdict = match row.verdict() {
+                Verdict::Pass => "pass",
+                Verdict::Miss => "**MISS**",
+                Verdict::Shown | Verdict::Absent => "",
+            };
+            let budget = match budget {
+                Budget::AtMost(most) => format!("≤ {} {unit}", short(*most)),
+                Budget::AtLeast(least) => format!("≥ {} {unit}", short(*least)),
+                Budget::Shown => String::new(),
+            };
+            let measured = absent.clone().unwrap_or_else(|| format!("{} {unit}", short(*value)));
+            let beside: Vec<_> = beside
+                .iter()
+                .map(|Named { name, value, unit }| format!("{name} {} {unit}", short(*value)))
+                .collect();
+            put(format_args!("| {verdict} | {what} | {budget} | {measured} | {} |", beside.join(", ")));
+        }
+        put(format_args!("\n| floor | here | surveyed |\n|---|---|---|"));
+        for Floor { name, nanos, surveyed } in &self.floors {
+            put(format_args!("| {name} | {} ns | {} ns |", short(*nanos), short(*surveyed)));
+        }
+        text
+    }
+
     /// How many rows have which verdict, for people.
     #[must_use]
     pub fn summary(&self) -> String {

@@ -23,8 +23,11 @@ use crate::{
 /// How many children the experiments have.
 const CHILDREN: usize = 1_000;
 
+/// What is tried, told.
+pub type Experiment = fn(Scale) -> String;
+
 /// The rows whose budget has an experiment, and the experiment.
-pub const EXPERIMENTS: &[(&str, fn(Scale) -> String)] = &[("cancel", cancel), ("spawn", spawn)];
+pub const EXPERIMENTS: &[(&str, Experiment)] = &[("cancel", cancel), ("spawn", spawn)];
 
 /// The events of children that spawn, say a word and end.
 fn spawn(scale: Scale) -> String {
@@ -64,11 +67,11 @@ fn told(
     let stamp = stamp();
     let mut made = || per_item(CHILDREN, || late.iter().for_each(|event| drop(again(event, &*stamp))));
     let mut moved = || {
-        let source = Arc::new(Mutex::new(late.to_vec().into_iter().cycle()));
+        let left = Arc::new(Mutex::new(late.to_vec()));
         let stamp = Arc::clone(&stamp);
         per_item(CHILDREN, || {
             let next = move || {
-                let event = source.lock().expect("nothing panics").next().expect("there are some");
+                let event = left.lock().expect("nothing panics").pop().expect("there are as many");
                 Arc::new(again(&event, &*stamp))
             };
             runtime().block_on(floors::through(1, late.len(), next))
@@ -109,7 +112,7 @@ fn pipeline(session: &SessionId, events: &[Arc<Event>], begun: usize, logged: bo
     admitted.clear();
     let log = MemoryLog::with_retention(usize::MAX);
     per_item(CHILDREN, || {
-        let mut read = 0;
+        let mut read = processor.last_seq();
         for batch in events[begun..].chunks(64) {
             for event in batch {
                 processor.process(Arc::clone(event), &*stamp, &mut admitted);

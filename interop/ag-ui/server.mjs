@@ -50,6 +50,11 @@ class Server {
     });
   }
 
+  /** The threads that it has served, in their order. */
+  get threads() {
+    return [...this.#sessions.keys()];
+  }
+
   /** Waits until it says this. */
   async says(words) {
     while (!this.said.some((line) => line.includes(words))) await once(this.#process.stderr, "data");

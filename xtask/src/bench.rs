@@ -1,5 +1,6 @@
 //! `cargo xtask bench`: builds the bench, a workspace of its own, and runs it.
 
+use std::fs;
 use std::path::Path;
 use std::process::{Command, ExitCode};
 
@@ -19,6 +20,9 @@ pub(crate) struct BenchArgs {
     /// Only the rows of these budgets
     #[arg(long, value_name = "ROW")]
     only: Vec<String>,
+    /// Puts the table and the plots into `docs/performance.md`; to be done on a quiet machine
+    #[arg(long, conflicts_with_all = ["quick", "only", "why"])]
+    record: bool,
     /// Shows by an experiment what forbids a budget, and measures nothing else
     #[arg(long, value_name = "ROW", conflicts_with_all = ["quick", "only"])]
     why: Option<String>,
@@ -47,7 +51,10 @@ pub(crate) fn run(args: &BenchArgs) -> Result<ExitCode, Error> {
     }
     let passed = process::status(&mut command)?.success();
     if args.why.is_none() {
-        println!("the table as JSON, and plots: target/bench/results/");
+        println!("the table as JSON and as a page's, and plots: target/bench/results/");
+    }
+    if passed && args.record {
+        record(root, &target.join("results"))?;
     }
     Ok(if passed { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
@@ -74,10 +81,62 @@ fn ask_peers(command: &mut Command, root: &Path, target: &Path) -> Result<(), Er
     Ok(())
 }
 
+/// The page that says what was measured, and the folder of its plots.
+const PAGE: &str = "docs/performance.md";
+const PLOTS: &str = "docs/performance";
+
+/// What stands around the table on the page.
+const AROUND: [&str; 2] = ["<!-- cargo xtask bench --record writes from here -->\n", "<!-- to here -->"];
+
+/// Puts the table on its page, and the plots beside it.
+fn record(root: &Path, results: &Path) -> Result<(), Error> {
+    let read = |path: &Path| {
+        fs::read_to_string(path).map_err(|source| Error::Read { path: path.display().to_string(), source })
+    };
+    let (page, table) = (read(&root.join(PAGE))?, read(&results.join("table.md"))?);
+    let text = between(&page, &table).ok_or_else(|| Error::Unreadable {
+        command: "cargo xtask bench --record".to_owned(),
+        output: page.clone(),
+    })?;
+    let unwritten = |source| Error::Write { path: PAGE.to_owned(), source };
+    fs::write(root.join(PAGE), text).map_err(unwritten)?;
+    fs::create_dir_all(root.join(PLOTS)).map_err(unwritten)?;
+    for entry in fs::read_dir(results).into_iter().flatten().flatten() {
+        if entry.path().extension().is_some_and(|ending| ending == "svg") {
+            fs::copy(entry.path(), root.join(PLOTS).join(entry.file_name())).map_err(unwritten)?;
+        }
+    }
+    println!("written: {PAGE} and {PLOTS}/");
+    Ok(())
+}
+
+/// The page with the table where its marks are.
+fn between(page: &str, table: &str) -> Option<String> {
+    let [from, to] = AROUND;
+    let (before, rest) = page.split_once(from)?;
+    let (_, after) = rest.split_once(to)?;
+    Some(format!("{before}{from}\n{}\n\n{to}{after}", table.trim()))
+}
+
 /// A package of the bench's workspace, each built alone: what one peer asks of a shared dependency changes no other.
 fn build(root: &Path, target: &Path, package: &str) -> Command {
     let mut build = process::cargo();
     build.args(["build", "--release", "--locked", "-p", package]);
     build.arg("--manifest-path").arg(root.join("bench/Cargo.toml")).arg("--target-dir").arg(target);
     build
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_stands_between_its_marks() {
+        let [from, to] = AROUND;
+        let page = format!("above\n{from}old\n{to}\nbelow\n");
+        let written = between(&page, "| a |\n").unwrap();
+        assert_eq!(written, format!("above\n{from}\n| a |\n\n{to}\nbelow\n"));
+        assert_eq!(between(&written, "| a |").unwrap(), written);
+        assert_eq!(between("no marks", "| a |"), None);
+    }
 }

@@ -42,6 +42,9 @@ pub struct Limits {
     pub drain: Duration,
     /// How long those stopped runs may take to end. 5 seconds by default.
     pub stop: Duration,
+    /// How long a client may read nothing of its response while something is to be read; then it is taken to have left. 2 minutes
+    /// by default.
+    pub unread: Duration,
     /// After what silence a comment is sent, by which a client that vanished is noticed. 15 seconds by default.
     pub keep_alive: Duration,
 }
@@ -66,6 +69,7 @@ impl Default for Limits {
             settle: Duration::from_secs(10),
             drain: Duration::from_secs(10),
             stop: Duration::from_secs(5),
+            unread: Duration::from_secs(120),
             keep_alive: Duration::from_secs(15),
         }
     }
@@ -161,6 +165,13 @@ impl Limits {
     #[must_use]
     pub fn drain(mut self, time: Duration) -> Self {
         self.drain = time;
+        self
+    }
+
+    /// How long a client may read nothing of its response while something is to be read.
+    #[must_use]
+    pub fn unread(mut self, time: Duration) -> Self {
+        self.unread = time;
         self
     }
 

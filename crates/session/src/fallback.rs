@@ -104,7 +104,7 @@ impl EventProcessor {
             Some(parent) => metadata.with("subagent_id", parent.subagent_id.as_str()),
             None => metadata,
         };
-        let spawn = Event::new(io.stamp.event_id(), at, parent, metadata, corrected);
+        let spawn = Event::new(io.stamp.event_id_at(at), at, parent, metadata, corrected);
         self.admit_announcement(Arc::new(spawn), None, io);
         Some(opened.node)
     }

@@ -280,7 +280,7 @@ impl EventProcessor {
     pub(crate) fn emit(&mut self, node: usize, kind: impl Into<EventKind>, io: &mut Io<'_>) {
         if let Some(run) = self.run(node) {
             let (scope, metadata) = (run.scope.clone(), run.metadata.clone());
-            let event = Event::new(io.stamp.event_id(), io.at, scope, metadata, kind);
+            let event = Event::new(io.stamp.event_id_at(io.at), io.at, scope, metadata, kind);
             self.counters.synthesised += 1;
             self.admit_own(node, Arc::new(event), io);
         }

@@ -127,6 +127,7 @@ fn ag_ui(folder: &str) -> Result<ExitStatus, Obstacle> {
     command.arg("--anabranch").arg(server.executable("anabranch")?);
     let snapshots = programs.workspace_root.join("crates/adapters/tests/transcripts/snapshots");
     command.arg("--snapshots").arg(snapshots);
+    command.arg("--page").arg(programs.workspace_root.join("docs/ag-ui.md"));
     Ok(process::status(&mut command)?)
 }
 

@@ -1,6 +1,7 @@
 //! `POST /ag-ui`: runs of AG-UI.
 
 mod answers;
+mod attended;
 mod input;
 mod run;
 mod talk;
@@ -9,7 +10,7 @@ mod threads;
 
 pub use input::{InputMessage, RunAgentInput};
 
-use std::{convert::Infallible, fmt, sync::Arc, time::Duration};
+use std::{fmt, sync::Arc, time::Duration};
 
 use anabranch_adapters::ag_ui::{Mode, RunIds};
 use anabranch_runtime::{Agent, Session};
@@ -26,6 +27,7 @@ use tokio_util::{
 };
 
 use self::{
+    attended::Attended,
     input::{Prompt, Wanted},
     run::Run,
     talk::{State, Talk},
@@ -102,7 +104,7 @@ impl Runs {
         tracing::info!(thread, run, session = %lease.session.id(), "a run begins");
         let ids = RunIds::new(input.thread_id, input.run_id);
         let run = Run::new(lease, ids, stop, self.limits.keep_alive);
-        Ok(response(run, under_way))
+        Ok(response(run, under_way, self.limits.unread))
     }
 
     /// Stops every run, those that wait for answers too.
@@ -154,18 +156,15 @@ impl Runs {
     }
 }
 
-fn response(run: Run, under_way: TaskTrackerToken) -> Response {
+fn response(run: Run, under_way: TaskTrackerToken, unread: Duration) -> Response {
     const HEADERS: [(HeaderName, &str); 3] = [
         (header::CONTENT_TYPE, "text/event-stream"),
         (header::CACHE_CONTROL, "no-cache"),
         // Proxies that gather what they pass on would hold frames back.
         (HeaderName::from_static("x-accel-buffering"), "no"),
     ];
-    let frames = run.into_stream().map(move |frames| {
-        let _ = &under_way;
-        Ok::<_, Infallible>(frames)
-    });
-    (HEADERS, Body::from_stream(frames)).into_response()
+    let frames = run.into_stream().inspect(move |_| _ = &under_way);
+    (HEADERS, Body::from_stream(Attended::new(frames, unread))).into_response()
 }
 
 impl fmt::Debug for Runs {
