@@ -19,6 +19,7 @@ use tokio::{
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
+use super::patient::Patient;
 use crate::Limits;
 
 /// How long nobody is accepted after the system could not, as where it has no file descriptor left.
@@ -40,6 +41,8 @@ static FULL: LazyLock<String> = LazyLock::new(|| {
 pub(crate) struct Connections {
     router: Router,
     http: http1::Builder,
+    /// How long a client may take nothing of what there is for it.
+    unread: Duration,
     room: Arc<Semaphore>,
     /// Each takes no further request, and ends when its response has.
     stopping: CancellationToken,
@@ -56,6 +59,7 @@ impl Connections {
         Self {
             router,
             http,
+            unread: limits.unread,
             room: Arc::new(Semaphore::new(limits.connections.min(Semaphore::MAX_PERMITS))),
             stopping,
             gone: CancellationToken::new(),
@@ -94,6 +98,7 @@ impl Connections {
         // Frames are small, and somebody waits for each.
         stream.set_nodelay(true).ok();
         let service = TowerToHyperService::new(self.router.clone());
+        let stream = Patient::new(stream, self.unread);
         let connection = self.http.serve_connection(TokioIo::new(stream), service);
         let (stopping, gone) = (self.stopping.clone(), self.gone.clone());
         self.tasks.spawn(async move {

@@ -7,6 +7,7 @@ mod guard;
 mod object;
 mod openapi;
 mod operations;
+mod patient;
 mod rate;
 
 pub(crate) use body::{Answered, event_stream, read_json};

@@ -270,6 +270,24 @@ async fn who_says_what_it_wants_byte_by_byte_is_not_waited_for() {
 }
 
 #[tokio::test]
+async fn who_reads_nothing_of_what_there_is_loses_its_place() {
+    let impatient = limits().readers(1).unread(Duration::from_millis(300));
+    let server = Running::new(Seen::new().server().limits(impatient)).await;
+    let session = server.session().await;
+    let events = format!("{session}/events");
+    let reader = server.events(&session, "").await;
+    let second = server.request("GET", &events);
+    assert_eq!(second.clone().send().await.refusal().await, (429, "too_many_readers".to_owned()));
+    // More than the system's buffers take.
+    for _ in 0..8 {
+        server.prompt(&session, &format!("say {}", "x".repeat(1_000_000))).await;
+    }
+    within(async { while second.clone().send().await.status != 200 {} }).await;
+    drop(reader);
+    server.stopped().await;
+}
+
+#[tokio::test]
 async fn heads_have_a_bound() {
     let server = Running::new(Seen::new().server().limits(limits().headers(8 * 1024))).await;
     for (path, header) in [
