@@ -57,6 +57,8 @@ pub(crate) enum Peer {
     /// Clients of the Agent Client Protocol: its Rust SDK 5.2.0, its TypeScript SDK 2.4.0 and acpx 0.19.1 from npm, its Python
     /// SDK 0.12.1
     Acp,
+    /// schemathesis 4.32.5, from its Python package: whether `anabranch serve` does what its description says
+    Openapi,
 }
 
 impl Peer {
@@ -66,6 +68,7 @@ impl Peer {
             Self::Agentscope => "agentscope",
             Self::AgUi => "ag-ui",
             Self::Acp => "acp",
+            Self::Openapi => "openapi",
         }
     }
 }
@@ -87,6 +90,7 @@ fn judge(peer: Peer) -> Result<ExitStatus, Obstacle> {
         Peer::Agentscope => agentscope(peer.folder()),
         Peer::AgUi => ag_ui(peer.folder()),
         Peer::Acp => acp(peer.folder()),
+        Peer::Openapi => openapi(peer.folder()),
     }
 }
 
@@ -143,6 +147,22 @@ fn acp(folder: &str) -> Result<ExitStatus, Obstacle> {
     command.arg("--rust").arg(programs.executable("acp_client")?);
     command.arg("--rust-version").arg(programs.locked("agent-client-protocol")?);
     command.arg("--python").arg(python).arg("--python-client").arg(judge.join("sdk_client.py"));
+    Ok(process::status(&mut command)?)
+}
+
+fn openapi(folder: &str) -> Result<ExitStatus, Obstacle> {
+    let python = Python::find()?;
+    let programs = Programs::build("anabranch-server")?;
+    let judge = programs.workspace_root.join("interop").join(folder);
+    let place = programs.target_folder.join("interop").join(folder);
+    let python = python.environment(&place.join("venv"), &judge.join("requirements.txt"))?;
+    let results = place.join("results");
+    empty(&results)?;
+    let mut command = Command::new(python);
+    command.arg(judge.join("judge.py"));
+    command.arg("--anabranch").arg(programs.executable("anabranch")?).arg("--out").arg(&results);
+    // Nothing is left in the repository.
+    command.env("PYTHONDONTWRITEBYTECODE", "1").env("PYTHONUTF8", "1");
     Ok(process::status(&mut command)?)
 }
 

@@ -69,6 +69,7 @@ pub(super) const TABLE: &[Row] = &[
             "anabranch-session",
             "anabranch-adapters",
             "anabranch-runtime",
+            "anabranch-store",
             "anabranch-demo",
         ],
         never: &[],
