@@ -17,10 +17,7 @@ pub(super) struct Stdio {
 }
 
 impl ConnectTo<AgentRole> for Stdio {
-    async fn connect_to(
-        self,
-        client: impl ConnectTo<<AgentRole as Role>::Counterpart>,
-    ) -> Result<(), Error> {
+    async fn connect_to(self, client: impl ConnectTo<<AgentRole as Role>::Counterpart>) -> Result<(), Error> {
         let stdout = (Unblock::new(io::stdout()), self.flow);
         let outgoing = Box::pin(sink::unfold(stdout, async move |(mut stdout, flow), mut line: String| {
             flow.line(&line);
@@ -41,7 +38,8 @@ fn lines(read: impl AsyncRead + Unpin) -> impl Stream<Item = io::Result<String>>
         if read.read_until(b'\n', &mut line).await? == 0 {
             return Ok(None);
         }
-        let end = line.strip_suffix(b"\r\n").or_else(|| line.strip_suffix(b"\n")).map_or(line.len(), <[u8]>::len);
+        let end =
+            line.strip_suffix(b"\r\n").or_else(|| line.strip_suffix(b"\n")).map_or(line.len(), <[u8]>::len);
         line.truncate(end);
         Ok(Some((text(line), read)))
     })
