@@ -33,14 +33,22 @@ pub mod coalesce;
 pub mod encode;
 mod error;
 pub mod intent;
+#[cfg(any(feature = "ag-ui", feature = "tool-calls"))]
+mod ordered;
 #[cfg(any(feature = "acp", feature = "ag-ui", feature = "text", feature = "tool-calls"))]
 mod sanitize;
 #[cfg(feature = "text")]
 pub mod text;
 #[cfg(feature = "tool-calls")]
 pub mod tool_calls;
+mod unique;
 pub mod visibility;
 
 pub use adapter::Adapter;
 pub use encode::Encode;
 pub use error::EncodeError;
+
+/// The example of the page on adding a protocol.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/adding-a-protocol.md")]
+struct AddingAProtocol;

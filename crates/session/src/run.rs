@@ -17,11 +17,43 @@ pub(crate) struct Run {
     pub(crate) progress: Progress,
     pub(crate) counting: Counting,
     /// The child's messages. The root's outlive its runs and are the processor's.
-    pub(crate) messages: MessageAccumulator,
+    pub(crate) messages: Messages,
     pub(crate) replies: Ordered<ReplyId, ()>,
     pub(crate) model_calls: Ordered<ReplyId, ()>,
     pub(crate) blocks: Ordered<BlockId, OpenBlock>,
     pub(crate) calls: Ordered<ToolCallId, OpenCall>,
+}
+
+/// A child's messages, made of its events when somebody asks for them or they have become many: most children end by
+/// their own word, and nobody asks.
+#[derive(Debug, Default)]
+pub(crate) struct Messages {
+    accumulator: MessageAccumulator,
+    /// What the accumulator has not had yet.
+    events: Vec<Arc<Event>>,
+    bytes: usize,
+}
+
+impl Messages {
+    /// How many events wait at most, and of how many bytes.
+    const MOST_EVENTS: usize = 32;
+    const MOST_BYTES: usize = 16 * 1024;
+
+    pub(crate) fn apply(&mut self, event: &Arc<Event>) {
+        self.bytes += event.approximate_bytes();
+        self.events.push(Arc::clone(event));
+        if self.events.len() >= Self::MOST_EVENTS || self.bytes >= Self::MOST_BYTES {
+            self.made();
+        }
+    }
+
+    pub(crate) fn made(&mut self) -> &MessageAccumulator {
+        self.bytes = 0;
+        for event in self.events.drain(..) {
+            self.accumulator.apply(&event);
+        }
+        &self.accumulator
+    }
 }
 
 /// Whether a run has had an event of its own.
@@ -78,13 +110,13 @@ pub(crate) enum CallResult {
 }
 
 impl Run {
-    pub(crate) fn new(scope: Scope, metadata: Metadata, counting: Counting) -> Self {
+    pub(crate) fn new(scope: Scope, counting: Counting) -> Self {
         Self {
             scope,
-            metadata,
+            metadata: Metadata::default(),
             progress: Progress::Announced,
             counting,
-            messages: MessageAccumulator::new(),
+            messages: Messages::default(),
             replies: Ordered::default(),
             model_calls: Ordered::default(),
             blocks: Ordered::default(),

@@ -1,6 +1,8 @@
 //! A copy of the workspace to plant faults in.
 
+use std::collections::HashSet;
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -31,10 +33,12 @@ impl Copy {
             "--others",
             "--exclude-standard",
         ]))?;
+        let mut copied = HashSet::new();
         for name in String::from_utf8_lossy(&list).split('\0').filter(|name| !name.is_empty()) {
             // A file that is tracked and gone belongs to no copy either.
             let Ok(content) = fs::read(root.join(name)) else { continue };
             let path = folder.join(name);
+            copied.insert(path.clone());
             if fs::read(&path).ok().as_ref() != Some(&content) {
                 let parent = path.parent().unwrap_or(folder);
                 fs::create_dir_all(parent)
@@ -42,6 +46,7 @@ impl Copy {
                     .map_err(|source| write(&path, source))?;
             }
         }
+        remove_others(folder, &copied).map_err(|source| write(folder, source))?;
         Ok(Self { folder: folder.to_owned() })
     }
 
@@ -71,6 +76,19 @@ impl Planted {
     }
 }
 
-fn write(path: &Path, source: std::io::Error) -> Error {
+/// Takes away the files of an older copy: a module that moved would be there twice.
+fn remove_others(folder: &Path, copied: &HashSet<PathBuf>) -> io::Result<()> {
+    for entry in fs::read_dir(folder)? {
+        let path = entry?.path();
+        if path.is_dir() {
+            remove_others(&path, copied)?;
+        } else if !copied.contains(&path) {
+            fs::remove_file(&path)?;
+        }
+    }
+    Ok(())
+}
+
+fn write(path: &Path, source: io::Error) -> Error {
     Error::Write { path: path.display().to_string(), source }
 }

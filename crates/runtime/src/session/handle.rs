@@ -198,7 +198,8 @@ impl Session {
     }
 
     /// Reads the session's events after number `after`, holding producers back while it is behind by more than the
-    /// window, for at most the stall limit. What lay before it was opened does not count.
+    /// window, for at most the stall limit; after that it holds nobody back until it has caught up. What lay before it was
+    /// opened does not count.
     pub fn subscribe_lossless(&self, after: u64) -> Reader {
         Reader::lossless(&self.core, after)
     }
@@ -259,6 +260,26 @@ impl Session {
     /// When no such question is open, when it was answered before, or when the answer does not fit. Nothing changes then.
     pub fn answer(&self, session: &SessionId, call: &ToolCallId, answer: Answer) -> Result<(), AnswerError> {
         self.core.questions.answer(session, call, answer)
+    }
+
+    /// Answers several questions, each by session and call: all of them or none.
+    ///
+    /// # Errors
+    /// As [`answer`](Self::answer), for the first answer that is not taken. Nothing changes then, for none of them.
+    pub fn answer_all(&self, answers: Vec<(SessionId, ToolCallId, Answer)>) -> Result<(), AnswerError> {
+        self.core.questions.answer_all(answers)
+    }
+
+    /// How many prompts were taken and are not answered yet, the one that is being answered among them.
+    #[must_use]
+    pub fn prompts_open(&self) -> usize {
+        self.core.prompts.lock().unwrap_or_else(PoisonError::into_inner).len()
+    }
+
+    /// Whether the session has ended: it was closed, or could not go on.
+    #[must_use]
+    pub fn has_ended(&self) -> bool {
+        self.core.ended.is_cancelled()
     }
 
     /// The questions that are open, in the order in which they were asked.
