@@ -20,7 +20,7 @@ SELECT
         (SELECT bytes FROM pause WHERE pause.root = root.number AND pause.seq = root.forgotten), 0
     ) AS bytes
 FROM root
-JOIN session ON session.root = root.number AND session.parent IS NULL
+JOIN session ON session.root = root.number AND session.id = root.id
 ORDER BY root.number;
 
 -- The sessions of each tree, parents before their children. `tree` is the name, set in by depth.

@@ -89,7 +89,7 @@ const ROOTS: &str = "SELECT root.id, root.epoch, root.owner, session.name, sessi
     root.bytes - coalesce((SELECT bytes FROM pause WHERE pause.root = root.number AND pause.seq = root.forgotten), 0), \
     EXISTS (SELECT 1 FROM session WHERE session.root = root.number AND session.status = 'running'), \
     session.started_at, session.ended_at \
-    FROM root JOIN session ON session.root = root.number AND session.parent IS NULL";
+    FROM root JOIN session ON session.root = root.number AND session.id = root.id";
 
 /// Root sessions, the newest first.
 pub(crate) fn roots(connection: &Connection, query: &SessionQuery) -> Result<Vec<StoredRoot>, StoreError> {

@@ -363,8 +363,14 @@ impl EventLog for SessionLog {
         }
         let mut durable = self.log.watch_durable();
         let room = async move {
-            // Its end would be that of the log, which is held here.
-            durable.wait_for(|_| !self.log.is_full_for_now()).await.ok();
+            loop {
+                durable.mark_unchanged();
+                // Not while the watch is borrowed: the writer sends with the log's lock taken. The watch ends with the
+                // log, which is held here.
+                if !self.log.is_full_for_now() || durable.changed().await.is_err() {
+                    return;
+                }
+            }
         };
         Some(room.boxed())
     }

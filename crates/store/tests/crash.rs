@@ -21,7 +21,9 @@ use anabranch_session::{
     Batch, EventLog,
     conformance::{ROOT, RUN, conversation},
 };
-use anabranch_store::{Barriers, SessionLog, SessionQuery, Store, StoreError, StoreOptions, StoreReader};
+use anabranch_store::{
+    Barriers, Safety, SessionLog, SessionQuery, Store, StoreError, StoreOptions, StoreReader,
+};
 
 /// How many runs the events of a session are.
 const RUNS: u64 = 200;
@@ -70,8 +72,10 @@ fn all() -> Outcome {
 
 fn options(round: u64) -> StoreOptions {
     let barriers = if round.is_multiple_of(2) { Barriers::Held } else { Barriers::Open };
+    // What ends is the process, which both outlive.
+    let safety = if round.is_multiple_of(3) { Safety::ProcessEnd } else { Safety::PowerLoss };
     // So that it is killed while it writes, and not before it has begun to.
-    StoreOptions::new().barriers(barriers).waiting_bytes(50_000)
+    StoreOptions::new().barriers(barriers).safety(safety).waiting_bytes(50_000)
 }
 
 fn block_on<F: Future>(future: F) -> F::Output {

@@ -1,12 +1,21 @@
 //! What outlives the process, and what readers see before it does.
 
+use std::{
+    sync::{
+        atomic::{AtomicBool, Ordering},
+        mpsc,
+    },
+    thread,
+    time::Duration,
+};
+
 use anabranch_proto::{Admitted, EventKind};
 use anabranch_session::{
     AppendError, Batch, EventLog,
     conformance::{RUN, conversation, durable, follow},
 };
-use anabranch_store::{Barriers, SessionLog, Store, StoreError, StoreOptions, StoreReader};
-use futures::FutureExt as _;
+use anabranch_store::{Barriers, Safety, SessionLog, Store, StoreError, StoreOptions, StoreReader};
+use futures::FutureExt;
 
 use crate::support::{Hold, MILLISECOND, Place};
 
@@ -85,6 +94,39 @@ async fn whoever_waits_for_room_hears_that_there_will_be_none_now() {
     durable(&log, 50).await;
     log.append(&all[50..]).unwrap();
     assert_eq!(follow(&log, 0, 100, 7).await, all);
+}
+
+#[test]
+fn looking_for_room_while_events_are_written_stops_nobody() {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let (done, is_done) = mpsc::channel();
+    let work = thread::spawn(move || {
+        let place = Place::new();
+        let options = StoreOptions::new().safety(Safety::ProcessEnd).waiting_bytes(1_000).recent_bytes(0);
+        let log = runtime.block_on(place.log(options));
+        let all = conversation(40);
+        let is_written = AtomicBool::new(false);
+        thread::scope(|scope| {
+            for _ in 0..2 {
+                scope.spawn(|| {
+                    while !is_written.load(Ordering::Relaxed) {
+                        let _ = log.room().map(FutureExt::now_or_never);
+                    }
+                });
+            }
+            for batch in all.chunks(4) {
+                while let Some(room) = log.room() {
+                    runtime.block_on(room);
+                }
+                log.append(batch).unwrap();
+            }
+            runtime.block_on(durable(&log, 40 * RUN));
+            is_written.store(true, Ordering::Relaxed);
+        });
+        done.send(()).unwrap();
+    });
+    is_done.recv_timeout(Duration::from_secs(60)).expect("they wait for each other");
+    work.join().unwrap();
 }
 
 #[tokio::test]

@@ -251,6 +251,29 @@ async fn an_event_that_cannot_be_read_is_named() {
 }
 
 #[tokio::test]
+async fn an_event_that_cannot_be_written_ends_its_log_and_no_other() {
+    let place = Place::new();
+    let store = place.open(StoreOptions::new()).await;
+    let (log, other) = (store.create("ses_root").await.unwrap(), store.create("other").await.unwrap());
+    let all = conversation(2);
+    log.append(&all[..50]).unwrap();
+    store.flush().await.unwrap();
+    // Somebody else has written under the next number.
+    let file = rusqlite::Connection::open(place.path()).unwrap();
+    file.execute("INSERT INTO event SELECT root, 60, session, kind, at, json FROM event WHERE seq = 50", [])
+        .unwrap();
+    log.append(&all[50..]).unwrap();
+    other.append(&all).unwrap();
+    store.flush().await.unwrap();
+    assert_eq!((*log.durable().borrow(), *other.durable().borrow()), (50, 100));
+    let error = of_append(log.append(&conversation(3)));
+    assert!(matches!(&error, StoreError::Unwritable { seq: 60, .. }), "{error:?}");
+    assert!(matches!(of_read(log.read(100, 1).await), StoreError::Unwritable { .. }));
+    assert_eq!(follow(&other, 0, 100, 30).await, all);
+    store.close().await.unwrap();
+}
+
+#[tokio::test]
 async fn readers_of_other_processes_are_not_harmed_by_a_fault() {
     let place = Place::new();
     let store = place.open(StoreOptions::new().file_bytes(100_000)).await;
