@@ -184,6 +184,10 @@ impl Log {
         !state.tail.has_room() && state.fault.is_none() && self.failed.get().is_none()
     }
 
+    pub(crate) fn is_durable(&self, seq: u64) -> bool {
+        *self.durable.borrow() >= seq
+    }
+
     pub(crate) fn is_waiting(&self) -> bool {
         self.lock().tail.is_waiting()
     }

@@ -159,14 +159,9 @@ impl Shared {
         self.has_fault.store(true, Ordering::Release);
     }
 
-    /// Something was written. Says whether a fault has passed by it.
+    /// Something was written. Says whether a fault has passed by it. A store that is closed stays so.
     pub(crate) fn clear_fault(&self) -> bool {
-        if !self.has_fault.load(Ordering::Acquire) {
-            return false;
-        }
-        let mut queue = self.lock();
-        self.has_fault.store(false, Ordering::Release);
-        queue.fault.take().is_some()
+        self.has_fault.load(Ordering::Acquire) && self.lock().clear_fault(&self.has_fault)
     }
 
     /// The logs of which something waits.
@@ -178,7 +173,12 @@ impl Shared {
 
     /// A log is not written to any more.
     pub(crate) fn forget(&self, root: i64) {
-        self.lock().dirty.remove(&root);
+        let mut queue = self.lock();
+        queue.dirty.remove(&root);
+        if queue.dirty.is_empty() {
+            // Nothing is left that could not be written; whether the next can be is seen then.
+            queue.clear_fault(&self.has_fault);
+        }
     }
 
     /// What was taken waits again, until then.
@@ -225,6 +225,17 @@ impl Shared {
     fn lock(&self) -> MutexGuard<'_, Queue> {
         // What is kept is whole after each step.
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Queue {
+    fn clear_fault(&mut self, has_fault: &AtomicBool) -> bool {
+        if matches!(self.fault, None | Some(StoreError::Closed)) {
+            return false;
+        }
+        self.fault = None;
+        has_fault.store(false, Ordering::Release);
+        true
     }
 }
 

@@ -104,7 +104,7 @@ impl Writer {
         self.shared.set_fault(&StoreError::Closed);
         // The last connection folds the write-ahead log into the file.
         readers.close();
-        let written = self.write_all();
+        let written = self.write_rest();
         if written.is_ok() {
             // So that the file alone has everything. Where somebody reads it still does with the one beside it.
             let checkpoint = self.connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
@@ -115,8 +115,21 @@ impl Writer {
         written
     }
 
-    /// Writes all that waits now.
+    /// Writes all that waits now; what comes meanwhile is not waited for.
     pub(crate) fn write_all(&mut self) -> Result<(), StoreError> {
+        let mut logs = self.shared.take_dirty();
+        let mut wanted: Vec<_> = logs.iter().map(|log| (Arc::clone(log), log.last())).collect();
+        while !wanted.is_empty() {
+            self.commit(logs)?;
+            wanted.retain(|(log, last)| !log.is_durable(*last) && !log.has_failed());
+            logs = self.shared.take_dirty();
+        }
+        self.shared.put_back(logs, Instant::now());
+        Ok(())
+    }
+
+    /// Writes all there is, when nothing more comes.
+    fn write_rest(&mut self) -> Result<(), StoreError> {
         loop {
             let logs = self.shared.take_dirty();
             if logs.is_empty() {
@@ -147,6 +160,8 @@ impl Writer {
         let mut paused = Vec::new();
         loop {
             if batches.is_empty() {
+                // What could not be written is not wanted any more; whether the next can be is seen then.
+                self.shared.clear_fault();
                 return Ok(());
             }
             match self.transaction(&batches, &mut paused) {
@@ -163,8 +178,7 @@ impl Writer {
             }
         }
         self.not_before = None;
-        // One that is closed stays closed.
-        if !matches!(self.shared.fault(), Some(StoreError::Closed)) && self.shared.clear_fault() {
+        if self.shared.clear_fault() {
             tracing::info!("the store writes again");
         }
         let mut more = Vec::new();
@@ -209,12 +223,12 @@ impl Writer {
             return Err((0, StoreError::Gone { path: self.shared.path.clone() }));
         }
         let now = now();
+        let transaction = self.connection.transaction_with_behavior(TransactionBehavior::Immediate);
+        let transaction = transaction.map_err(of_all)?;
         let encoder = match self.encoder.take() {
             Some(encoder) => encoder,
             None => Encoder::start().map_err(|error| (0, error))?,
         };
-        let transaction = self.connection.transaction_with_behavior(TransactionBehavior::Immediate);
-        let transaction = transaction.map_err(of_all)?;
         let written =
             encoder.each(batches.iter().map(|(_, batch)| batch.as_slice()), |index, events, made| {
                 let Some((log, _)) = batches.get(index) else { return Ok(()) };

@@ -129,6 +129,40 @@ fn looking_for_room_while_events_are_written_stops_nobody() {
     work.join().unwrap();
 }
 
+#[test]
+fn a_flush_waits_for_nothing_that_comes_behind_it() {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let place = Place::new();
+    // More than a commit takes, so that something always waits, and much less than there is.
+    let options = StoreOptions::new().safety(Safety::ProcessEnd).waiting_bytes(5 << 20);
+    let store = runtime.block_on(place.open(options));
+    let log = runtime.block_on(store.create("ses_root")).unwrap();
+    let (all, is_flushed) = (conversation(2_000), AtomicBool::new(false));
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            for batch in all.chunks(3) {
+                while let Some(room) = log.room() {
+                    room.now_or_never();
+                    thread::yield_now();
+                }
+                log.append(batch).unwrap();
+                if is_flushed.load(Ordering::Relaxed) {
+                    return;
+                }
+            }
+            // A flush that waits for whoever produces without a pause outlasts it.
+            panic!("the flush waits for what came behind it");
+        });
+        while log.last() < 50 {
+            thread::yield_now();
+        }
+        let before = log.last();
+        runtime.block_on(store.flush()).unwrap();
+        is_flushed.store(true, Ordering::Relaxed);
+        assert!(*log.durable().borrow() >= before);
+    });
+}
+
 #[tokio::test]
 async fn many_sessions_are_written_by_few_commits() {
     let place = Place::new();

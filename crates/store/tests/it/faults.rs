@@ -60,6 +60,20 @@ async fn a_full_disk_is_said_to_all_and_forgets_nothing_that_was_durable() {
 }
 
 #[tokio::test]
+async fn a_session_that_is_deleted_takes_the_fault_with_it_that_it_was() {
+    let place = Place::new();
+    let store = place.open(StoreOptions::new().file_bytes(150_000)).await;
+    let (log, other) = (store.create("ses_root").await.unwrap(), store.create("other").await.unwrap());
+    log.append(&conversation(40)).unwrap();
+    assert!(matches!(store.flush().await, Err(StoreError::DiskFull(_))));
+    assert!(matches!(of_append(other.append(&conversation(1))), StoreError::DiskFull(_)));
+    assert!(store.delete("ses_root").await.unwrap());
+    other.append(&conversation(1)).unwrap();
+    store.flush().await.unwrap();
+    assert_eq!(*other.durable().borrow(), RUN);
+}
+
+#[tokio::test]
 async fn what_could_not_be_written_by_the_end_is_said_by_close() {
     let place = Place::new();
     let store = place.open(StoreOptions::new().lock_wait(MILLISECOND * 10)).await;
