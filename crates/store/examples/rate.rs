@@ -7,14 +7,21 @@
 
 use std::{env, error::Error, path::Path, time::Instant};
 
-use anabranch_proto::{Admitted, native};
-use anabranch_session::{EventLog as _, conformance::conversation};
+use anabranch_proto::{
+    Admitted, ChildScope, Event, EventId, EventKind, Metadata, Outcome, Scope, SpawnMechanism, Timestamp,
+    event::{MessageOrigin, SpawnSessionStart, StreamComplete, TextBlockDelta, UserMessage},
+    native,
+};
+use anabranch_session::EventLog as _;
 use anabranch_store::{Store, StoreOptions};
 use rusqlite::{Connection, TransactionBehavior, params};
 
 /// How many sessions write at once, and how many events each.
 const SESSIONS: usize = 8;
-const RUNS: u64 = 500;
+const RUNS: u64 = 125;
+
+/// How many words the sub-agent of each run says.
+const WORDS: u64 = 200;
 
 /// How many events a session appends at once.
 const BATCH: usize = 16;
@@ -29,7 +36,7 @@ const TIMES: usize = 5;
 async fn main() -> Result<(), Box<dyn Error>> {
     let folder = env::args_os().nth(1);
     let folder = folder.map_or_else(tempfile::tempdir, tempfile::tempdir_in)?;
-    let events = conversation(RUNS);
+    let events = events();
     let lines: Vec<(String, String, String)> = events.iter().map(line).collect::<Result<_, _>>()?;
     let rows = events.len() * SESSIONS;
     let (mut engine, mut store) = (0.0_f64, 0.0_f64);
@@ -43,6 +50,32 @@ async fn main() -> Result<(), Box<dyn Error>> {
     println!("store, {SESSIONS} sessions, {BATCH} events an append: {store:.0} events/s");
     println!("ratio: {:.2}", store / engine);
     Ok(())
+}
+
+/// Runs in which a sub-agent streams a text.
+fn events() -> Vec<Admitted> {
+    let mut events = Vec::new();
+    let mut say = |scope: &Scope, kind: EventKind| {
+        let seq = events.len() as u64 + 1;
+        let id = EventId::from_ulid(u128::from(seq).to_be_bytes());
+        let event =
+            Event::new(id, Timestamp::from_unix(1_700_000_000, 0), scope.clone(), Metadata::default(), kind);
+        events.push(Admitted::new(seq, event.into()));
+    };
+    for run in 0..RUNS {
+        let child = ChildScope::new(format!("ses_{run:026}"), "ses_root", format!("sa_{run:026}"), "reader");
+        let spawn = SpawnSessionStart::new(&child, SpawnMechanism::Sync, "Run reader task");
+        let (root, child) = (Scope::Root, Scope::from(child));
+        say(&root, UserMessage::new("message", vec![], MessageOrigin::User).into());
+        say(&root, spawn.into());
+        say(&child, UserMessage::new("task", vec![], MessageOrigin::Parent).into());
+        for word in 0..WORDS {
+            say(&child, TextBlockDelta::new("reply", "block", format!("word {word} ")).into());
+        }
+        say(&child, StreamComplete::new(Outcome::Completed).into());
+        say(&root, StreamComplete::new(Outcome::Completed).into());
+    }
+    events
 }
 
 fn line(admitted: &Admitted) -> Result<(String, String, String), Box<dyn Error>> {

@@ -23,7 +23,8 @@ use crate::{
     shared::{Next, Shared},
 };
 
-/// How many events of a session, and about how many bytes of them, one commit has at most.
+/// How many events, and about how many bytes of them, one commit has at most, in equal parts for the sessions that have
+/// some; each has a few hundred however many there are.
 const COMMIT_EVENTS: usize = 8_192;
 const COMMIT_BYTES: usize = 8 << 20;
 
@@ -148,11 +149,13 @@ impl Writer {
     /// Writes what waits of some logs, as much as one commit takes. What is left waits again.
     fn commit(&mut self, logs: Vec<Arc<Log>>) -> Result<(), StoreError> {
         let mut batches: Vec<(Arc<Log>, Vec<Admitted>)> = Vec::new();
+        let each = |all: usize, least: usize| (all / logs.len().max(1)).max(least);
+        let (events, bytes) = (each(COMMIT_EVENTS, 256), each(COMMIT_BYTES, 64 << 10));
         for log in logs {
             if log.has_failed() {
                 continue;
             }
-            let batch = log.waiting(COMMIT_EVENTS, COMMIT_BYTES);
+            let batch = log.waiting(events, bytes);
             if !batch.is_empty() {
                 batches.push((log, batch));
             }
