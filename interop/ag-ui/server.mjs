@@ -11,13 +11,19 @@ import { inTheLog } from "./log.mjs";
 /** How long a server may take to end, in milliseconds: its drain, and what it gives those who do not read. */
 const ENDING = 30_000;
 
+/** The servers that have not ended: none outlives the judge, whatever that ends with. */
+const running = new Set();
+process.on("exit", () => running.forEach((server) => server.kill("SIGKILL")));
+
 /** Starts a server, and waits until it listens. */
 export async function serve({ anabranch, out }, options) {
   const folder = mkdtempSync(join(out, "server-"));
   const logs = join(folder, "logs");
   const fixed = ["serve", "--addr", "127.0.0.1:0", "--log-events", logs, "--out", join(folder, "results")];
-  const process = spawn(anabranch, [...fixed, ...options], { stdio: ["ignore", "ignore", "pipe"] });
-  const server = new Server(process, logs);
+  const child = spawn(anabranch, [...fixed, ...options], { stdio: ["ignore", "ignore", "pipe"] });
+  running.add(child);
+  child.on("exit", () => running.delete(child));
+  const server = new Server(child, logs);
   await server.listening;
   return server;
 }

@@ -25,6 +25,9 @@ use crate::{
     sanitize,
 };
 
+/// How many links to children a call shows as soon as they come.
+const AT_ONCE: usize = 16;
+
 impl Client {
     pub(super) fn open_child(&mut self, child: &Child, metadata: &Metadata, out: &mut Out<'_>) {
         let within = self.card_above(child);
@@ -152,13 +155,17 @@ impl Client {
         }
     }
 
-    /// Links a child's session from the call that spawned it.
+    /// Links a child's session from the call that spawned it: at once, unless the call spawns so many that writing all links
+    /// each time would cost their square.
     fn link(&mut self, child: &Child, out: &mut Out<'_>) {
         if let Some(call) = &child.call
             && let Some(card) = self.cards.get_mut(call)
             && card.state == CardState::Open
-            && card.body.link(WireSessionId::new(child.session.as_str()))
+            && let Some(count) = card.body.link(WireSessionId::new(child.session.as_str()))
         {
+            if count > AT_ONCE {
+                return self.touch(call);
+            }
             let fields = ToolCallUpdateFields::new().content(card.body.tail());
             out(card.changing(call, fields, About::default()));
         }

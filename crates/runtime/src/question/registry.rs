@@ -81,6 +81,13 @@ pub(super) struct Asked {
 }
 
 impl Questions {
+    /// No questions, and rules that people gave before.
+    pub(crate) fn with_rules_of(rules: &[PermissionRule]) -> Arc<Self> {
+        let questions = Self::default();
+        questions.lock().remember(rules);
+        Arc::new(questions)
+    }
+
     pub(super) fn ask(self: &Arc<Self>, question: Question) -> Asked {
         let (sender, answer) = oneshot::channel();
         let key = (question.session_id.clone(), question.call.id.clone());
@@ -145,16 +152,20 @@ impl Questions {
 }
 
 impl State {
+    fn remember(&mut self, rules: &[PermissionRule]) {
+        for rule in rules {
+            if !self.rules.contains(rule) && self.rules.len() < MAX_RULES {
+                self.rules.push(rule.clone());
+            }
+        }
+    }
+
     /// Gives an answer that fits its question, which is open: who asked is there to take it, see [`Asked`].
     fn give(&mut self, key: Key, answer: Answer) {
         let rules = if let Answer::Allow { rules, .. } = &answer { rules.clone() } else { Vec::new() };
         let sent = self.open.remove(&key).is_some_and(|open| open.sender.send(answer).is_ok());
         debug_assert!(sent, "a question that is open has somebody who asks it");
-        for rule in rules {
-            if !self.rules.contains(&rule) && self.rules.len() < MAX_RULES {
-                self.rules.push(rule);
-            }
-        }
+        self.remember(&rules);
         self.answered.push_back(key);
         if self.answered.len() > ANSWERED {
             self.answered.pop_front();
