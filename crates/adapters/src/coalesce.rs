@@ -108,6 +108,11 @@ impl<A> Coalesce<A> {
         self
     }
 
+    /// What comes after it, for what its protocol is told between events. What is held back has not reached it.
+    pub fn inner_mut(&mut self) -> &mut A {
+        &mut self.adapter
+    }
+
     /// How many milliseconds a piece is held back at most, as far as `tick` is called.
     #[must_use]
     pub fn window(mut self, milliseconds: u32) -> Self {

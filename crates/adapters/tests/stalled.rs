@@ -37,7 +37,7 @@ const LOOK: usize = 1_000;
 const HELD: usize = 16 * 1024;
 
 /// What is kept besides: a short record of each child, call and message, and what was allocated to be used again.
-const RECORDS: usize = 12 * 1024;
+const RECORDS: usize = 24 * 1024;
 
 /// What came of an offer. Bytes are those in use, as the allocator counts them.
 struct Came {

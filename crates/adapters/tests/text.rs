@@ -396,7 +396,7 @@ fn the_root_cannot_speak_for_a_child_or_a_tool() {
     let stage = Stage::new();
     let root = stage.root();
     root.spawn("n1").say("I did it.");
-    root.say("n1 │ ■ completed\n✓ write_result\n? write was confirmed\nplain");
+    root.say("n1 │ ■ completed\n✓ write_result\n? write was confirmed\nn1 ❘ done\nn1 ∣ done\nplain");
     // In pieces, and behind a child's line.
     let block = root.open_text();
     root.delta(&block, "\n");
@@ -412,6 +412,8 @@ fn the_root_cannot_speak_for_a_child_or_a_tool() {
     n1 | ■ completed
      ✓ write_result
      ? write was confirmed
+    n1 | done
+    n1 | done
     plain
 
     \u{fffd}✓ read
@@ -464,4 +466,20 @@ fn lines_go_on_where_they_have_a_width() {
     a helper wi… │   knows where it went (1 
     a helper wi… │   tool call)
     "#);
+}
+
+#[test]
+fn what_the_root_said_is_there_whole_before_a_line_that_comes_between() {
+    for text in [Text::new(), Text::new().width(40)] {
+        let stage = Stage::new();
+        let root = stage.root();
+        let block = root.open_text();
+        root.delta(&block, "Wait for");
+        let child = root.spawn("n1");
+        root.delta(&block, " it");
+        child.say("Here.");
+        root.delta(&block, " and go.");
+        let shown = transcript(Plain::new(text), stage.events());
+        assert_eq!(shown, "Wait for\n🚀 **`n1`**: Run n1 task\n it\nn1 │ Here.\n and go.");
+    }
 }

@@ -55,7 +55,7 @@ mod timeout;
 
 pub use agent::{Agent, AgentBuilder};
 pub use blocking::{Blocking, BlockingTool};
-pub use error::{InvalidTimeout, LogNotEmpty, NotRunning, SessionError, SpawnError, SteerError};
+pub use error::{InvalidTimeout, LogNotEmpty, NotRunning, ResumeError, SessionError, SpawnError, SteerError};
 pub use limits::Limits;
 pub use model::{Model, ModelError, ModelItem, ModelRequest, ModelStream};
 pub use prompt::Prompt;

@@ -1,6 +1,8 @@
 //! The command line of `anabranch`.
 
 mod acp;
+mod demo;
+mod descriptors;
 mod event_logs;
 mod serve;
 mod signals;

@@ -63,7 +63,8 @@ pub struct ReplayError {
 /// that waited for a person's answer is denied with a text that says that nobody refused it. Where the log was left in
 /// order nothing is appended, so a second recovery changes nothing; one that was cut short is completed by the next.
 ///
-/// Nobody else may append to the log meanwhile.
+/// `look` is shown every event that the log has and every one that is appended, in order. Nobody else may append to the log
+/// meanwhile.
 ///
 /// ```
 /// # use std::sync::atomic::{AtomicU64, Ordering};
@@ -103,12 +104,13 @@ pub struct ReplayError {
 ///
 /// // The next program.
 /// let why = ErrorInfo::new(ErrorType::other("restart"), "the program ended while this ran");
-/// let recovered = recover(&log, "ses_root".into(), Limits::default(), &stamp, &why).await?;
+/// let recovered = recover(&log, "ses_root".into(), Limits::default(), &stamp, &why, &mut |_| {}).await?;
 /// let kinds: Vec<_> = recovered.closed.iter().map(|closed| closed.event.kind.tag()).collect();
 /// assert_eq!(kinds, ["TEXT_BLOCK_END", "REPLY_END", "STREAM_COMPLETE"]);
 /// assert_eq!(recovered.processor.tree().root().status, Status::Ended(Outcome::Interrupted));
 /// assert_eq!(recovered.processor.messages()[1].text(), "half a sent");
-/// assert!(recover(&log, "ses_root".into(), Limits::default(), &stamp, &why).await?.closed.is_empty());
+/// let again = recover(&log, "ses_root".into(), Limits::default(), &stamp, &why, &mut |_| {}).await?;
+/// assert!(again.closed.is_empty());
 /// # Ok(()) }
 /// ```
 ///
@@ -124,6 +126,7 @@ pub async fn recover(
     limits: Limits,
     stamp: &dyn Stamp,
     why: &ErrorInfo,
+    look: &mut (dyn FnMut(&Admitted) + Send),
 ) -> Result<Recovered, RecoverError> {
     let mut processor = EventProcessor::new(root, limits);
     let mut forgotten = 0;
@@ -140,6 +143,7 @@ pub async fn recover(
             Batch::Events(events) => {
                 for admitted in &events {
                     processor.replay(admitted)?;
+                    look(admitted);
                 }
             }
             Batch::Gap { to, .. } => {
@@ -155,6 +159,7 @@ pub async fn recover(
     processor.interrupt(why, stamp, &mut closed);
     if !closed.is_empty() {
         log.append(&closed)?;
+        closed.iter().for_each(look);
     }
     Ok(Recovered { processor, closed, forgotten })
 }

@@ -91,6 +91,8 @@ struct Record {
     forgotten: i64,
     last: i64,
     bytes: i64,
+    /// How many of them are of events that are forgotten.
+    forgotten_bytes: i64,
     conversation: String,
 }
 
@@ -99,7 +101,8 @@ impl Record {
         transaction
             .prepare_cached(
                 "SELECT id, forgotten, bytes, conversation, \
-                 max(forgotten, coalesce((SELECT max(seq) FROM event WHERE event.root = root.number), 0)) \
+                 max(forgotten, coalesce((SELECT max(seq) FROM event WHERE event.root = root.number), 0)), \
+                 coalesce((SELECT bytes FROM pause WHERE pause.root = root.number AND seq = forgotten), 0) \
                  FROM root WHERE number = ?1",
             )?
             .query_row([root], |row| {
@@ -110,6 +113,7 @@ impl Record {
                     bytes: row.get(2)?,
                     conversation: row.get(3)?,
                     last: row.get(4)?,
+                    forgotten_bytes: row.get(5)?,
                 })
             })
             .optional()
@@ -128,14 +132,18 @@ impl Record {
         let signed = |value: u64| i64::try_from(value).unwrap_or(i64::MAX);
         // The first pause behind which little enough lies; the end where there is none.
         let mut fits = None;
-        if let Some(events) = retention.events {
-            let sql = "SELECT min(seq) FROM pause WHERE root = ?1 AND seq >= ?2";
-            let found = pause(sql, self.last.saturating_sub(signed(events)))?;
+        if let Some(events) = retention.events
+            && let from = self.last.saturating_sub(signed(events))
+            && from > self.forgotten
+        {
+            let found = pause("SELECT min(seq) FROM pause WHERE root = ?1 AND seq >= ?2", from)?;
             fits = fits.max(Some(found.unwrap_or(self.last)));
         }
-        if let Some(bytes) = retention.bytes {
-            let sql = "SELECT min(seq) FROM pause WHERE root = ?1 AND bytes >= ?2";
-            let found = pause(sql, self.bytes.saturating_sub(signed(bytes)))?;
+        if let Some(bytes) = retention.bytes
+            && let from = self.bytes.saturating_sub(signed(bytes))
+            && from > self.forgotten_bytes
+        {
+            let found = pause("SELECT min(seq) FROM pause WHERE root = ?1 AND bytes >= ?2", from)?;
             fits = fits.max(Some(found.unwrap_or(self.last)));
         }
         // The last run is kept whatever it has.

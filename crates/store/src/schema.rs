@@ -35,6 +35,9 @@ pub(crate) fn open_writer(path: &Path, options: &StoreOptions) -> Result<Connect
         Safety::ProcessEnd => "NORMAL",
     };
     connection.pragma_update(None, "synchronous", synchronous)?;
+    // Whoever deletes a row here deletes what refers to it first; that a row is there to refer to would be looked up with
+    // every event, and with every session that is deleted all events would be gone through.
+    connection.pragma_update(None, "foreign_keys", false)?;
     if let Some(bytes) = options.file_bytes {
         let page: u32 = connection.query_row("PRAGMA page_size", [], |row| row.get(0))?;
         let pages = i64::try_from(bytes / u64::from(page.max(1))).unwrap_or(i64::MAX).max(1);
@@ -56,6 +59,9 @@ pub(crate) fn open_reader(path: &Path, lock_wait: Duration) -> Result<Connection
 }
 
 fn open(path: &Path, flags: OpenFlags, lock_wait: Duration) -> Result<Connection, StoreError> {
+    if path.is_dir() {
+        return Err(StoreError::cannot_open(path, io::ErrorKind::IsADirectory.into()));
+    }
     // Each connection is used by one thread at a time, and a path is a path.
     let opened = Connection::open_with_flags(path, flags | OpenFlags::SQLITE_OPEN_NO_MUTEX);
     let connection = opened.map_err(|error| match error.sqlite_error_code() {

@@ -8,13 +8,13 @@ use std::{
     time::Duration,
 };
 
-use anabranch_proto::{Admitted, SessionId};
-use anabranch_session::{AppendError, Batch, EventLog, Forgotten, LogError};
+use anabranch_proto::{Admitted, ErrorInfo, SessionId, Stamp};
+use anabranch_session::{AppendError, Batch, EventLog, Forgotten, Limits, LogError, RecoverError, recover};
 use futures::{FutureExt as _, channel::oneshot, future::BoxFuture};
 use tokio::sync::watch;
 
 use crate::{
-    StoreError, StoreOptions, StoreReader,
+    SessionQuery, StoreError, StoreOptions, StoreReader,
     log::{Appended, Log},
     pool::Pool,
     query,
@@ -142,7 +142,7 @@ impl Store {
         self.make(id.into(), None).await
     }
 
-    /// Makes a root session that is kept for somebody, such as a tenant: [`SessionQuery::owner`](crate::SessionQuery::owner)
+    /// Makes a root session that is kept for somebody, such as a tenant: [`SessionQuery::owner`]
     /// finds it.
     ///
     /// # Errors
@@ -174,6 +174,33 @@ impl Store {
         let id = id.into();
         let log = self.run(move |writer| writer.log(&id)).await?;
         Ok(SessionLog { log, handle: Arc::clone(&self.handle) })
+    }
+
+    /// Closes once what was left open when the program that wrote to the file ended: in every session in which something
+    /// was running, by [`recover`]. Gives these sessions with the events that were appended; one that cannot be closed does
+    /// not keep the others from it.
+    ///
+    /// For a program that starts; a session that is in use is not to be closed. [`SessionQuery::unfinished`] tells what
+    /// there is without closing it.
+    ///
+    /// # Errors
+    /// When the store is closed or cannot be read.
+    ///
+    /// # Cancel safety
+    /// Where the future is dropped some sessions may have been closed, each wholly or not at all.
+    pub async fn recover(
+        &self,
+        stamp: &dyn Stamp,
+        why: &ErrorInfo,
+    ) -> Result<Vec<(SessionId, Result<Vec<Admitted>, RecoverError>)>, StoreError> {
+        let unfinished = self.handle.reader.roots(SessionQuery::new().unfinished()).await?;
+        let mut recovered = Vec::new();
+        for root in unfinished.into_iter().rev() {
+            let log = self.log(root.id.clone()).await?;
+            let closed = recover(&log, root.id.clone(), Limits::default(), stamp, why, &mut |_| {}).await;
+            recovered.push((root.id, closed.map(|recovered| recovered.closed)));
+        }
+        Ok(recovered)
     }
 
     /// Deletes a root session with all below it. Says whether there was one.

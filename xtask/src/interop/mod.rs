@@ -19,6 +19,9 @@ use python::Python;
 /// The package of the demo, and its program.
 const DEMO: &str = "anabranch-demo";
 
+/// The package of the server.
+const SERVER: &str = "anabranch-server";
+
 /// Why a judge cannot be asked.
 #[derive(Debug)]
 enum Obstacle {
@@ -54,6 +57,8 @@ pub(crate) enum Peer {
     /// Clients of the Agent Client Protocol: its Rust SDK 5.2.0, its TypeScript SDK 2.4.0 and acpx 0.19.1 from npm, its Python
     /// SDK 0.12.1
     Acp,
+    /// schemathesis 4.32.5, from its Python package: whether `anabranch serve` does what its description says
+    Openapi,
 }
 
 impl Peer {
@@ -63,6 +68,7 @@ impl Peer {
             Self::Agentscope => "agentscope",
             Self::AgUi => "ag-ui",
             Self::Acp => "acp",
+            Self::Openapi => "openapi",
         }
     }
 }
@@ -84,6 +90,7 @@ fn judge(peer: Peer) -> Result<ExitStatus, Obstacle> {
         Peer::Agentscope => agentscope(peer.folder()),
         Peer::AgUi => ag_ui(peer.folder()),
         Peer::Acp => acp(peer.folder()),
+        Peer::Openapi => openapi(peer.folder()),
     }
 }
 
@@ -108,6 +115,7 @@ fn agentscope(folder: &str) -> Result<ExitStatus, Obstacle> {
 fn ag_ui(folder: &str) -> Result<ExitStatus, Obstacle> {
     let version = node::find()?;
     let programs = Programs::build(DEMO)?;
+    let server = Programs::build(SERVER)?;
     let judge = programs.workspace_root.join("interop").join(folder);
     let place = programs.target_folder.join("interop").join(folder);
     node::install(&judge, &place, &version)?;
@@ -116,15 +124,17 @@ fn ag_ui(folder: &str) -> Result<ExitStatus, Obstacle> {
     let mut command = Command::new("node");
     command.arg(place.join("judge.mjs"));
     command.arg("--demo").arg(programs.executable(DEMO)?).arg("--out").arg(&results);
+    command.arg("--anabranch").arg(server.executable("anabranch")?);
     let snapshots = programs.workspace_root.join("crates/adapters/tests/transcripts/snapshots");
     command.arg("--snapshots").arg(snapshots);
+    command.arg("--page").arg(programs.workspace_root.join("docs/ag-ui.md"));
     Ok(process::status(&mut command)?)
 }
 
 fn acp(folder: &str) -> Result<ExitStatus, Obstacle> {
     // Both are asked for before anything takes its time.
     let (version, python) = (node::find()?, Python::find()?);
-    let programs = Programs::build("anabranch-server")?;
+    let programs = Programs::build(SERVER)?;
     let judge = programs.workspace_root.join("interop").join(folder);
     let place = programs.target_folder.join("interop").join(folder);
     node::install(&judge, &place, &version)?;
@@ -137,6 +147,22 @@ fn acp(folder: &str) -> Result<ExitStatus, Obstacle> {
     command.arg("--rust").arg(programs.executable("acp_client")?);
     command.arg("--rust-version").arg(programs.locked("agent-client-protocol")?);
     command.arg("--python").arg(python).arg("--python-client").arg(judge.join("sdk_client.py"));
+    Ok(process::status(&mut command)?)
+}
+
+fn openapi(folder: &str) -> Result<ExitStatus, Obstacle> {
+    let python = Python::find()?;
+    let programs = Programs::build("anabranch-server")?;
+    let judge = programs.workspace_root.join("interop").join(folder);
+    let place = programs.target_folder.join("interop").join(folder);
+    let python = python.environment(&place.join("venv"), &judge.join("requirements.txt"))?;
+    let results = place.join("results");
+    empty(&results)?;
+    let mut command = Command::new(python);
+    command.arg(judge.join("judge.py"));
+    command.arg("--anabranch").arg(programs.executable("anabranch")?).arg("--out").arg(&results);
+    // Nothing is left in the repository.
+    command.env("PYTHONDONTWRITEBYTECODE", "1").env("PYTHONUTF8", "1");
     Ok(process::status(&mut command)?)
 }
 

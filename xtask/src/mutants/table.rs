@@ -246,8 +246,8 @@ pub(super) const TABLE: &[Mutant] = &[
     Mutant {
         name: "a reader is held for what it does not want",
         file: "crates/runtime/src/session/window.rs",
-        old: "if last > unread.read {",
-        new: "if last > unread.read || true {",
+        old: "if last > unread.read && unread.waits != Waits::Never {",
+        new: "if unread.waits != Waits::Never {",
     },
     Mutant {
         name: "a run's last event leaves its turn to others",

@@ -1,28 +1,29 @@
 //! What a card says.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use agent_client_protocol_schema::v1::{
     Content, ContentBlock, SessionId, SessionReference, TextContent, ToolCallContent,
 };
-use anabranch_proto::BlockId;
 
 use super::meta;
+use crate::intent::{BlockKey, BlockKind, EndBlock, Piece};
 
 /// How much of a card is shown while it runs: clients replace the whole of it each time.
 const TAIL_BYTES: usize = 8 * 1024;
-/// In how many parts. A part costs as much as a short text.
+/// In how many parts, and beside how many links. A part costs as much as a short text.
 const TAIL_PARTS: usize = 64;
 
 /// What a card says: the sessions that it links to, and pieces of text in the order in which they began.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Body {
     links: Vec<SessionId>,
+    linked: HashSet<SessionId>,
     parts: Vec<Part>,
     /// Links to files, behind the text.
     files: Vec<ToolCallContent>,
     /// Where the blocks that are not complete lie in `parts`.
-    open: HashMap<(PartKind, BlockId), usize>,
+    open: HashMap<BlockKey, usize>,
 }
 
 #[derive(Clone, Debug)]
@@ -32,7 +33,7 @@ struct Part {
 }
 
 /// What a piece of text is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum PartKind {
     /// What an agent said, or a tool answered.
     Text,
@@ -42,6 +43,15 @@ pub(super) enum PartKind {
     ToolCall,
     /// What became of it.
     Outcome,
+}
+
+impl From<BlockKind> for PartKind {
+    fn from(kind: BlockKind) -> Self {
+        match kind {
+            BlockKind::Text => Self::Text,
+            BlockKind::Thinking => Self::Thinking,
+        }
+    }
 }
 
 impl PartKind {
@@ -57,34 +67,33 @@ impl PartKind {
 }
 
 impl Body {
-    /// Links to a session. Says whether the link is new.
-    pub(super) fn link(&mut self, session: SessionId) -> bool {
-        let is_new = !self.links.contains(&session);
-        if is_new {
-            self.links.push(session);
+    /// Links to a session. Says how many links there are, where this one is new.
+    pub(super) fn link(&mut self, session: SessionId) -> Option<usize> {
+        if !self.linked.insert(session.clone()) {
+            return None;
         }
-        is_new
+        self.links.push(session);
+        Some(self.links.len())
     }
 
     /// Appends to a block.
-    pub(super) fn say(&mut self, kind: PartKind, block: &BlockId, text: &str) {
-        let at = self.block(kind, block);
+    pub(super) fn say(&mut self, kind: BlockKind, piece: &Piece<'_>) {
+        let at = self.block(BlockKey::of_piece(kind, piece));
         if let Some(part) = self.parts.get_mut(at) {
-            part.text.push_str(text);
+            part.text.push_str(piece.text);
         }
     }
 
     /// Ends a block, whose text is `whole` where that is given.
-    pub(super) fn end_block(&mut self, block: &BlockId, whole: Option<&str>) {
+    pub(super) fn end_block(&mut self, end: &EndBlock<'_>, whole: Option<&str>) {
+        let block = BlockKey::of_end(end);
         if let Some(whole) = whole {
-            let at = self.block(PartKind::Text, block);
+            let at = self.block(block.clone());
             if let Some(part) = self.parts.get_mut(at) {
                 whole.clone_into(&mut part.text);
             }
         }
-        for kind in [PartKind::Text, PartKind::Thinking] {
-            self.open.remove(&(kind, block.clone()));
-        }
+        self.open.remove(&block);
     }
 
     /// Appends to the last piece, where it is of this kind and no block; else as a piece of its own.
@@ -124,7 +133,7 @@ impl Body {
     pub(super) fn whole(&self) -> Vec<ToolCallContent> {
         let parts = self.parts.iter().filter(|part| !part.text.is_empty());
         let texts = parts.map(|part| part.content(part.text.clone()));
-        self.links().chain(texts).chain(self.files.iter().cloned()).collect()
+        links(&self.links).chain(texts).chain(self.files.iter().cloned()).collect()
     }
 
     /// The last of it, behind an ellipsis where something was before.
@@ -138,20 +147,17 @@ impl Body {
             tail.push(part.content(last(&part.text, left)));
             left = left.saturating_sub(part.text.len());
         }
-        self.links().chain(tail.into_iter().rev()).collect()
+        let first = self.links.len().saturating_sub(TAIL_PARTS);
+        links(self.links.get(first..).unwrap_or_default()).chain(tail.into_iter().rev()).collect()
     }
 
-    fn links(&self) -> impl Iterator<Item = ToolCallContent> {
-        self.links.iter().cloned().map(SessionReference::new).map(ToolCallContent::from)
-    }
-
-    fn block(&mut self, kind: PartKind, block: &BlockId) -> usize {
-        if let Some(at) = self.open.get(&(kind, block.clone())) {
+    fn block(&mut self, block: BlockKey) -> usize {
+        if let Some(at) = self.open.get(&block) {
             return *at;
         }
         let at = self.parts.len();
-        self.add(kind, "");
-        self.open.insert((kind, block.clone()), at);
+        self.add(block.kind.into(), "");
+        self.open.insert(block, at);
         at
     }
 }
@@ -161,6 +167,10 @@ impl Part {
         let content = Content::new(ContentBlock::Text(TextContent::new(text)));
         ToolCallContent::Content(content.meta(self.kind.name().map(meta::of_part)))
     }
+}
+
+fn links(links: &[SessionId]) -> impl Iterator<Item = ToolCallContent> {
+    links.iter().cloned().map(SessionReference::new).map(ToolCallContent::from)
 }
 
 /// The last `most` bytes of a text, or a little less so that no character is cut.

@@ -6,8 +6,8 @@ use std::{
 };
 
 use agent_client_protocol_schema::v1::{
-    MessageId, RunningStateUpdate, SessionCancelCapabilities, SessionId as WireSessionId, SessionUpdate,
-    StateUpdate, SubagentSessionCapabilities, SubagentUpdate, ToolCall, ToolCallStatus, ToolCallUpdateFields,
+    RunningStateUpdate, SessionCancelCapabilities, SessionId as WireSessionId, SessionUpdate, StateUpdate,
+    SubagentSessionCapabilities, SubagentUpdate, ToolCall, ToolCallStatus, ToolCallUpdateFields,
 };
 use anabranch_proto::{Message as Final, Metadata, Outcome, SpawnMechanism, event::StreamComplete};
 use serde_json::{Value, json};
@@ -21,9 +21,12 @@ use super::{
     stop, text,
 };
 use crate::{
-    intent::{Child, CloseChild, UpdateChild},
+    intent::{BlockKind, Child, CloseChild, UpdateChild},
     sanitize,
 };
+
+/// How many links to children a call shows as soon as they come.
+const AT_ONCE: usize = 16;
 
 impl Client {
     pub(super) fn open_child(&mut self, child: &Child, metadata: &Metadata, out: &mut Out<'_>) {
@@ -113,8 +116,7 @@ impl Client {
         match run.shown {
             Shown::Session => {
                 if !run.has_said && !said.is_empty() {
-                    let id = format!("{}/result", child.card.strip_prefix("spawn:").unwrap_or(&child.card));
-                    out(text::chunk(&run, PartKind::Text, MessageId::new(id), &said));
+                    out(text::chunk(&run, BlockKind::Text, text::id_of_result(child), &said));
                 }
                 let open = self.sessions.get_mut(&child.session).map_or(0, |runs| {
                     runs.open = runs.open.saturating_sub(1);
@@ -153,13 +155,17 @@ impl Client {
         }
     }
 
-    /// Links a child's session from the call that spawned it.
+    /// Links a child's session from the call that spawned it: at once, unless the call spawns so many that writing all links
+    /// each time would cost their square.
     fn link(&mut self, child: &Child, out: &mut Out<'_>) {
         if let Some(call) = &child.call
             && let Some(card) = self.cards.get_mut(call)
             && card.state == CardState::Open
-            && card.body.link(WireSessionId::new(child.session.as_str()))
+            && let Some(count) = card.body.link(WireSessionId::new(child.session.as_str()))
         {
+            if count > AT_ONCE {
+                return self.touch(call);
+            }
             let fields = ToolCallUpdateFields::new().content(card.body.tail());
             out(card.changing(call, fields, About::default()));
         }

@@ -92,6 +92,7 @@ impl Page {
 
     /// Writes a line of no speaker's, after an empty one or after the end of the line where the cursor is in one.
     pub(super) fn announce(&mut self, mark: &str, text: &str, out: &mut Out<'_>) {
+        self.end_flow(out);
         let mut piece = std::mem::take(&mut self.piece);
         piece.clear();
         piece.push('\n');
@@ -102,6 +103,8 @@ impl Page {
 
     /// Writes a line of its own, or as many as it needs where lines have a width.
     pub(super) fn line(&mut self, prefix: &Prefix, mark: &str, text: &str, out: &mut Out<'_>) {
+        // What was said before comes before, without the marks that it may still get.
+        self.end_flow(out);
         let mut piece = std::mem::take(&mut self.piece);
         piece.clear();
         if self.mid_line {
@@ -211,8 +214,13 @@ pub(super) fn room_before(text: &str) -> &'static str {
 }
 
 /// Whether a character is the line that ends a child's prefix, or looks like it.
-fn is_bar(c: char) -> bool {
-    matches!(c, '│' | '┃' | '￨')
+pub(super) fn is_bar(c: char) -> bool {
+    matches!(
+        c,
+        '│' | '┃' | '￨' | 'ǀ' | '∣' | '❘' | '❙' | '⏐' | '▏' | '▕' | '╎' | '╏' | '┆' | '┇' | '┊' | '┋' | '╽' | '╿'
+            // Pieces of tall brackets.
+            | '⎜' | '⎟' | '⎢' | '⎥' | '⎪' | '⎮' | '⎸' | '⎹'
+    )
 }
 
 /// A line without what could make it look like a child's.

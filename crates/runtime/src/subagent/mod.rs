@@ -14,6 +14,7 @@ mod team;
 mod tool;
 
 pub use arguments::SpawnArguments;
+pub(crate) use child::result_chunk;
 pub use resume::ResumeSubagent;
 pub use spawn::Spawn;
 pub use team::Team;

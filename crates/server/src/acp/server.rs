@@ -2,11 +2,11 @@
 
 use std::{fmt, path::PathBuf, sync::Arc};
 
-use agent_client_protocol::{Agent as AgentRole, ConnectTo, LineDirection, Stdio};
+use agent_client_protocol::{Agent as AgentRole, ConnectTo};
 use anabranch_proto::SessionId;
 use anabranch_runtime::{Agent, Session};
 
-use super::{AcpError, connection::Connection, flow::Flow};
+use super::{AcpError, connection::Connection, flow::Flow, stdio::Stdio};
 
 /// A session that a client asks for.
 #[derive(Clone, Debug)]
@@ -61,12 +61,7 @@ impl AcpServer {
     /// Outside a tokio runtime.
     pub async fn serve_stdio(self) -> Result<(), AcpError> {
         let flow = Flow::counted();
-        let written = flow.clone();
-        let stdio = Stdio::new().with_debug(move |line, direction| {
-            if let LineDirection::Stdout = direction {
-                written.line(line);
-            }
-        });
+        let stdio = Stdio { flow: flow.clone() };
         Connection::serve(self, stdio, flow).await
     }
 

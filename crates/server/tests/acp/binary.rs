@@ -2,6 +2,7 @@
 
 use std::{
     fs,
+    io::{BufRead as _, BufReader, Write as _},
     path::{Path, PathBuf},
     process::{Command, Stdio},
 };
@@ -136,4 +137,24 @@ fn a_folder_that_cannot_be_made_is_said_before_anything_is_served() {
     assert_eq!(ended.status.code(), Some(1));
     let said = String::from_utf8(ended.stderr).unwrap();
     assert!(said.contains("the events cannot be written to") && said.contains("below"), "{said}");
+}
+
+#[test]
+fn bytes_that_are_no_text_are_answered_and_those_behind_them_served() {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_anabranch"));
+    command.arg("acp").stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+    let mut agent = command.spawn().unwrap();
+    let mut stdin = agent.stdin.take().unwrap();
+    let initialize = br#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":1}}"#;
+    for line in [b"\xff\xfe", b"{\"jsonrpc\":\"2.0\",\"id\":7,\"method\":\"\xff\"}".as_slice(), initialize] {
+        stdin.write_all(line).unwrap();
+        stdin.write_all(b"\n").unwrap();
+    }
+    let mut lines = BufReader::new(agent.stdout.take().unwrap()).lines();
+    let mut answer = || serde_json::from_str::<serde_json::Value>(&lines.next().unwrap().unwrap()).unwrap();
+    assert_eq!(answer()["error"]["code"], -32700);
+    assert_eq!(answer()["error"]["code"], -32700);
+    assert_eq!(answer()["result"]["protocolVersion"], 1);
+    drop(stdin);
+    assert!(agent.wait().unwrap().success());
 }

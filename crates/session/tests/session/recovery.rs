@@ -64,7 +64,9 @@ fn why() -> ErrorInfo {
 }
 
 async fn recovered(log: &dyn EventLog) -> Recovered {
-    recover(log, "root".into(), Limits::default(), &CountingStamp::of_another(), &why()).await.unwrap()
+    recover(log, "root".into(), Limits::default(), &CountingStamp::of_another(), &why(), &mut |_| {})
+        .await
+        .unwrap()
 }
 
 async fn all(log: &dyn EventLog) -> Vec<Admitted> {
@@ -161,7 +163,7 @@ async fn a_log_that_is_none_of_a_processors_is_refused() {
             log.append(&[Admitted::new(seq, event)]).unwrap();
         }
         let stamp = CountingStamp::of_another();
-        match recover(&log, "root".into(), Limits::default(), &stamp, &why()).await {
+        match recover(&log, "root".into(), Limits::default(), &stamp, &why(), &mut |_| {}).await {
             Err(RecoverError::Replay(error)) => error.seq,
             other => panic!("{other:?}"),
         }
@@ -241,7 +243,7 @@ async fn a_log_that_has_forgotten_begins_no_session_that_does_not_know() {
     let log = MemoryLog::with_retention(2_000);
     log.append(&session.admitted).unwrap();
     let stamp = CountingStamp::of_another();
-    let recovered = recover(&log, "root".into(), Limits::default(), &stamp, &why()).await;
+    let recovered = recover(&log, "root".into(), Limits::default(), &stamp, &why(), &mut |_| {}).await;
     assert!(matches!(recovered, Err(RecoverError::Forgotten { upto }) if upto > 1), "{recovered:?}");
 }
 

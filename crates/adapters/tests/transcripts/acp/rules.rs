@@ -549,6 +549,23 @@ fn a_run_that_is_not_counted_is_told_from_a_late_duplicate_by_its_call() {
 }
 
 #[test]
+fn a_call_that_spawns_many_links_to_all_of_them_and_is_not_written_with_each() {
+    let stage = Stage::new();
+    let root = stage.root();
+    let call = root.call("map", "{}");
+    let children: Vec<_> = (0..500).map(|_| root.spawning("n").call(&call).now()).collect();
+    for child in &children {
+        child.end(Outcome::Completed);
+    }
+    root.result(&call, "map", ToolResultState::Success, "");
+    let lines = lines(&stage, Knows::Sessions);
+    let seen = reader::check(&lines, Knows::Sessions);
+    assert!(seen.progress < 20, "{}", seen.progress);
+    assert_eq!(seen.calls["call_0"].content.len(), children.len());
+    assert_eq!(seen.calls["call_0"].content[499]["sessionId"], "ses_500");
+}
+
+#[test]
 fn the_table_of_rules_names_tests_that_there_are() {
     let docs = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/acp.md");
     let docs = std::fs::read_to_string(docs).unwrap();
