@@ -591,6 +591,32 @@ fn two_questions_are_both_asked_once_and_stay_until_they_are_answered() {
 }
 
 #[test]
+fn a_session_asks_as_long_as_any_of_its_runs_does() {
+    let stage = Stage::new();
+    let root = stage.root();
+    let first = root.spawn("n1");
+    let ask = |run: &Actor| {
+        let call = run.call("delete", "{}");
+        let block = ToolCallBlock::new(&call, "delete", "{}");
+        run.emit(RequireUserConfirm::new(run.reply(), vec![block]));
+        call
+    };
+    let one = ask(&first);
+    // As no processor would have it: the next run begins before this one has ended.
+    let second = root.spawning("n1").again(&first).now();
+    let other = ask(&second);
+    first.result(&one, "delete", ToolResultState::Denied, "");
+    first.end(Outcome::Completed);
+    second.result(&other, "delete", ToolResultState::Denied, "");
+    ask(&second);
+    second.end(Outcome::Completed);
+    let states = order(&lines(&stage, Knows::Sessions));
+    let states: Vec<_> = states.iter().filter_map(|line| line.strip_prefix("ses_0 ses_1 ")).collect();
+    let (running, asks) = ("running", "requires_action");
+    assert_eq!(states, [running, asks, asks, running, asks, "idle"]);
+}
+
+#[test]
 fn a_run_that_is_not_counted_is_told_from_a_late_duplicate_by_its_call() {
     let stage = Stage::new();
     let root = stage.root();
