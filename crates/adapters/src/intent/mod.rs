@@ -44,6 +44,7 @@ mod cards;
 mod child;
 mod machine;
 
+#[cfg(any(feature = "acp", feature = "text"))]
 pub(crate) use block::BlockKey;
 pub use block::BlockKind;
 pub use child::{Child, Speaker};
