@@ -45,12 +45,6 @@ pub(super) const TABLE: &[Row] = &[
     },
     // It has threads of its own for the disk, and runs under any runtime or none.
     Row {
-        package: "anabranch-store",
-        may_use: &["anabranch-proto", "anabranch-session"],
-        never: &[],
-        only_with: CHANNELS,
-    },
-    Row {
         package: "anabranch-demo",
         may_use: &[
             "anabranch-proto",
