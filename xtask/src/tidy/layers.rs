@@ -31,6 +31,13 @@ pub(super) const TABLE: &[Row] = &[
     Row { package: "anabranch-pipeline", may_use: &["anabranch-proto"], never: &[], only_with: CHANNELS },
     Row { package: "anabranch-session", may_use: &["anabranch-proto"], never: &[], only_with: CHANNELS },
     Row { package: "anabranch-adapters", may_use: &["anabranch-proto"], never: TOKIO, only_with: &[] },
+    // It has threads of its own for the disk, and runs under any async runtime or none.
+    Row {
+        package: "anabranch-store",
+        may_use: &["anabranch-proto", "anabranch-session"],
+        never: &[],
+        only_with: CHANNELS,
+    },
     Row {
         package: "anabranch-testkit",
         may_use: &["anabranch-proto", "anabranch-adapters"],
