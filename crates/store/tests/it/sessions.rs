@@ -44,7 +44,9 @@ async fn resume(store: &Store) -> (Session, Arc<SessionLog>) {
     (session, log)
 }
 
-async fn all(log: &SessionLog) -> Vec<Admitted> {
+/// Everything that was appended, what a barrier holds back until it is on disk among it.
+async fn all(store: &Store, log: &SessionLog) -> Vec<Admitted> {
+    store.flush().await.unwrap();
     let mut events: Vec<Admitted> = Vec::new();
     loop {
         match log.read(events.len() as u64, 1_000).await.unwrap() {
@@ -89,7 +91,7 @@ fn a_program_that_goes_away_in_mid_work_loses_nothing_that_a_reader_had_and_the_
             let unfinished = store.reader().roots(SessionQuery::new().unfinished()).await.unwrap();
             assert_eq!(unfinished.len(), 1);
             let (session, log) = resume(&store).await;
-            let closed = all(&log).await;
+            let closed = all(&store, &log).await;
             assert_eq!(closed[..seen.len()], seen, "{barriers:?}");
             assert_well_formed(&closed);
             session.with_tree(|tree| {
@@ -100,7 +102,7 @@ fn a_program_that_goes_away_in_mid_work_loses_nothing_that_a_reader_had_and_the_
             let run = session.prompt("And now?").await.unwrap().finished().await.unwrap();
             assert!(run.text().starts_with("I have read"), "{}", run.text());
             session.close().await;
-            assert_well_formed(&all(&log).await);
+            assert_well_formed(&all(&store, &log).await);
             store.flush().await.unwrap();
             assert_eq!(store.reader().roots(SessionQuery::new().unfinished()).await.unwrap(), []);
             assert_eq!(store.reader().check().await.unwrap(), Vec::<String>::new());
@@ -127,7 +129,7 @@ async fn readers_of_a_session_on_a_store_follow_it_from_every_number() {
     reply.finished().await.unwrap();
     session.prompt("And now?").await.unwrap().finished().await.unwrap();
     session.close().await;
-    let events = all(&log).await;
+    let events = all(&store, &log).await;
     for (after, reader) in readers {
         let behind = usize::try_from(after * 3).unwrap();
         assert_eq!(reader.await.unwrap(), events[behind..], "after {behind}");
