@@ -26,6 +26,7 @@ use super::{
 };
 use crate::{
     Agent, Limits, LogNotEmpty, NotRunning, Prompt, SessionError, SteerError, SystemStamp,
+    elsewhere::Claimed,
     limits::Slots,
     question::{Answer, AnswerError, Question, Questions},
     run::{Memories, RunControl, RunIdentity, Runs, Shared},
@@ -54,7 +55,7 @@ pub(super) struct Core {
     pub(super) log: Arc<dyn EventLog>,
     /// The number of the last event that the log took.
     pub(super) last: AtomicU64,
-    pub(super) processor: Mutex<EventProcessor>,
+    pub(super) processor: Arc<Mutex<EventProcessor>>,
     pub(super) limits: Limits,
     pub(super) slots: Arc<Slots>,
     pub(super) stamp: Arc<dyn Stamp>,
@@ -307,6 +308,16 @@ impl Session {
         self.identity.shared.detached.load(Ordering::Acquire)
     }
 
+    /// The root between its runs.
+    pub(crate) fn host_identity(&self) -> RunIdentity {
+        self.identity.clone()
+    }
+
+    /// Has the session end in order, and waits for nothing.
+    pub(crate) fn end(&self) {
+        self.core.closing.cancel();
+    }
+
     /// Ends the session in order: what runs is stopped and closed, prompts that wait are not answered.
     ///
     /// # Cancel safety
@@ -377,7 +388,7 @@ impl SessionBuilder {
             .max_spawned(limits.max_spawned.saturating_add(UNSEEN));
         let (ingress, entries) = Ingress::new();
         let core = Arc::new(Core {
-            processor: Mutex::new(EventProcessor::new(id.clone(), bounds)),
+            processor: Arc::new(Mutex::new(EventProcessor::new(id.clone(), bounds))),
             id,
             log: self.log.unwrap_or_else(|| Arc::new(MemoryLog::new())),
             last: AtomicU64::new(0),
@@ -406,6 +417,7 @@ impl SessionBuilder {
             questions: Arc::clone(&core.questions),
             tasks: Arc::clone(&core.tasks),
             memories: Arc::<Memories>::default(),
+            claimed: Claimed::new(Arc::clone(&core.processor)),
             held_up: AtomicU64::new(0),
             detached: Arc::default(),
         };
