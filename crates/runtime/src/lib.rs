@@ -57,7 +57,7 @@ mod timeout;
 pub use agent::{Agent, AgentBuilder};
 pub use blocking::{Blocking, BlockingTool};
 pub use elsewhere::{
-    Instruction, Instructions, Order, OrderHandle, OrderLimits, OrderRun, Policy, Runner, RunnerStream,
+    Heard, Instruction, Instructions, Order, OrderHandle, OrderLimits, OrderRun, Policy, Runner, RunnerStream,
 };
 pub use error::{InvalidTimeout, LogNotEmpty, NotRunning, SessionError, SpawnError, SteerError};
 pub use limits::Limits;

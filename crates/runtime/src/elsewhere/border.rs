@@ -8,15 +8,15 @@ use std::{
 };
 
 use anabranch_proto::{
-    ChildScope, ErrorInfo, ErrorType, Event, EventKind, Metadata, Scope, SessionId,
+    Admitted, ChildScope, ErrorInfo, ErrorType, Event, EventKind, Metadata, Outcome, Scope, SessionId,
     event::{MessageOrigin, SpawnSessionStart},
     grammar::{Profile, Verifier},
 };
-use anabranch_session::EventProcessor;
+use anabranch_session::{EventProcessor, Limits};
 use futures::{FutureExt, StreamExt, future::BoxFuture, stream::FuturesUnordered};
 
 use super::{
-    Instruction,
+    Instruction, OrderLimits,
     questions::{Questions, Seen, TooMany},
 };
 use crate::{
@@ -38,6 +38,9 @@ pub(super) struct Border {
     /// What is on all of the child's events, and without what is the child's own on those below it.
     inherited: Metadata,
     verifier: Verifier,
+    /// Knows what is open there, where it may have to be closed from here.
+    closer: Option<EventProcessor>,
+    prompt: PromptSeen,
     /// What the child calls itself there.
     root: Option<SessionId>,
     scopes: HashMap<(SessionId, u32), Arc<ChildScope>>,
@@ -49,6 +52,15 @@ pub(super) struct Border {
     below: HashMap<SessionId, Below>,
     said_below: FuturesUnordered<BoxFuture<'static, (SessionId, Said)>>,
     questions: Questions,
+}
+
+/// Whether the child's prompt stands in the stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum PromptSeen {
+    No,
+    Yes,
+    /// It does, and comes again.
+    Again,
 }
 
 /// A run below the child.
@@ -65,18 +77,26 @@ enum Said {
 }
 
 impl Border {
-    pub(super) fn new(identity: RunIdentity, scope: Arc<ChildScope>, depth: u32, spawns: usize) -> Self {
+    pub(super) fn new(
+        identity: RunIdentity,
+        scope: Arc<ChildScope>,
+        limits: OrderLimits,
+        runs_again: bool,
+    ) -> Self {
+        let closer = runs_again.then(|| closer(&scope));
         let inherited = identity.metadata.clone().without_reserved();
         Self {
             inherited,
             scope,
             identity,
-            verifier: Verifier::new(Profile::Native).max_depth(depth),
+            verifier: Verifier::new(Profile::Native).max_depth(limits.depth),
+            closer,
+            prompt: PromptSeen::No,
             root: None,
             scopes: HashMap::new(),
             last_own: Default::default(),
             last_below: Default::default(),
-            spawns_left: spawns,
+            spawns_left: limits.spawned,
             below: HashMap::new(),
             said_below: FuturesUnordered::new(),
             questions: Questions::default(),
@@ -90,6 +110,42 @@ impl Border {
 
     /// Takes the next event; gives it as it is to stand in the session's stream, where it does.
     pub(super) fn take(&mut self, event: Arc<Event>) -> Result<Option<Arc<Event>>, ErrorInfo> {
+        if let Some(closer) = &mut self.closer {
+            closer.process(Arc::clone(&event), &*self.identity.shared.stamp, &mut Vec::new());
+        }
+        if let (Scope::Root, EventKind::UserMessage(_)) = (&event.scope, &event.kind) {
+            let is_again = self.prompt == PromptSeen::Again;
+            self.prompt = PromptSeen::Yes;
+            if is_again {
+                return Ok(None);
+            }
+        }
+        self.enter(event)
+    }
+
+    /// Closes what the child has open there, all but its run: somebody else runs it from its beginning.
+    pub(super) fn again(&mut self) -> Result<Vec<Arc<Event>>, ErrorInfo> {
+        let mut closing = Vec::new();
+        if let Some(mut open) = self.closer.replace(closer(&self.scope)) {
+            open.close(Outcome::Interrupted, &*self.identity.shared.stamp, &mut closing);
+        }
+        if self.prompt == PromptSeen::Yes {
+            self.prompt = PromptSeen::Again;
+        }
+        let mut closed = Vec::new();
+        for Admitted { event, .. } in closing {
+            let is_terminal =
+                event.scope == Scope::Root && matches!(event.kind, EventKind::StreamComplete(_));
+            if !is_terminal {
+                closed.extend(self.enter(event)?);
+            }
+        }
+        self.close();
+        self.root = None;
+        Ok(closed)
+    }
+
+    fn enter(&mut self, event: Arc<Event>) -> Result<Option<Arc<Event>>, ErrorInfo> {
         self.verifier.check(&event).map_err(|violation| {
             refused(format!("the other side's events break a rule of a stream: {violation}"))
         })?;
@@ -224,6 +280,12 @@ impl Border {
         }
         Poll::Pending
     }
+}
+
+/// Takes note of what is open in the run of a child. Its session is called there as it is here, or never named.
+fn closer(scope: &ChildScope) -> EventProcessor {
+    let limits = Limits::default().max_depth(u32::MAX).max_spawned(usize::MAX);
+    EventProcessor::new(scope.child_session_id.clone(), limits)
 }
 
 /// Waits until somebody wants something of a run, or it has ended.

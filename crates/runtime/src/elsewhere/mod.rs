@@ -18,7 +18,7 @@ mod work;
 pub(crate) use border::Claimed;
 pub use order::{Order, OrderLimits};
 pub use policy::Policy;
-pub use runner::{Instruction, Instructions, Runner, RunnerStream};
+pub use runner::{Heard, Instruction, Instructions, Runner, RunnerStream};
 pub use serve::{OrderHandle, OrderRun};
 pub(crate) use work::Remote;
 

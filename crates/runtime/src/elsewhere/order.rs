@@ -43,6 +43,9 @@ pub struct Order {
     /// How long it may run, from now. It is stopped here then; the other side stops by itself where it is not told.
     #[serde(default, skip_serializing_if = "Option::is_none", with = "milliseconds")]
     pub timeout: Option<Duration>,
+    /// How often somebody has begun to run it, this time included. The ids of its calls differ from time to time.
+    #[serde(default = "first", skip_serializing_if = "is_first")]
+    pub attempt: u32,
     /// What all above it may do without asking; the child may do no more.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub permissions: Vec<Policy>,
@@ -73,6 +76,15 @@ impl OrderLimits {
         limits.request = Duration::from_millis(request_ms);
         limits
     }
+}
+
+fn first() -> u32 {
+    1
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
+fn is_first(attempt: &u32) -> bool {
+    *attempt <= 1
 }
 
 /// Times as whole milliseconds, which every language has a number for.

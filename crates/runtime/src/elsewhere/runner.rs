@@ -26,7 +26,36 @@ const INSTRUCTIONS: usize = 16;
 ///   [`StreamComplete`](anabranch_proto::event::StreamComplete). After that nothing is read.
 /// - An error ends the child as failed, with its text. So does an end without a terminal, and an event that breaks the
 ///   rules of a stream ([`anabranch_proto::grammar`]).
-pub type RunnerStream = BoxStream<'static, Result<Admitted, ErrorInfo>>;
+pub type RunnerStream = BoxStream<'static, Result<Heard, ErrorInfo>>;
+
+/// What is heard of a child elsewhere.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum Heard {
+    /// An event, with its producer's number.
+    Event(Admitted),
+    /// Whoever ran the child is lost, and somebody else runs it from its beginning. What was said stands, what was open is
+    /// closed as interrupted, and the run goes on: events count from 1 again, and of the prompt that comes again nothing is
+    /// seen. Only from a [`Runner`] that [says so](Runner::runs_again).
+    #[non_exhaustive]
+    Again {
+        /// Why, for people.
+        why: String,
+    },
+}
+
+impl Heard {
+    /// The child is run again.
+    pub fn again(why: impl Into<String>) -> Self {
+        Self::Again { why: why.into() }
+    }
+}
+
+impl From<Admitted> for Heard {
+    fn from(numbered: Admitted) -> Self {
+        Self::Event(numbered)
+    }
+}
 
 /// Where children run that do not run here.
 ///
@@ -38,7 +67,7 @@ pub type RunnerStream = BoxStream<'static, Result<Admitted, ErrorInfo>>;
 /// broke a rule. The runner tells the other side, which nobody waits for.
 ///
 /// ```
-/// use anabranch_runtime::{Agent, Instructions, Order, Runner, RunnerStream};
+/// use anabranch_runtime::{Agent, Heard, Instructions, Order, Runner, RunnerStream};
 /// use futures::{StreamExt, stream};
 ///
 /// /// Runs orders in this process, each in a session of its own.
@@ -55,7 +84,7 @@ pub type RunnerStream = BoxStream<'static, Result<Admitted, ErrorInfo>>;
 ///                     handle.follow(instruction);
 ///                 }
 ///             });
-///             run
+///             run.map(|event| event.map(Heard::from))
 ///         };
 ///         stream::once(events).flatten().boxed()
 ///     }
@@ -65,6 +94,12 @@ pub trait Runner: Send + Sync {
     /// Has the other side run a child. Called where the child's announcement has entered its session's stream; it must not
     /// block. What it cannot do it says by an error on the stream.
     fn run(&self, order: Order, instructions: Instructions) -> RunnerStream;
+
+    /// Whether a child may be [run again](Heard::Again). What it has open is kept track of then, which costs a little for
+    /// each event.
+    fn runs_again(&self) -> bool {
+        false
+    }
 }
 
 /// What flows to a child elsewhere while it runs.

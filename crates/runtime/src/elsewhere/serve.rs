@@ -43,6 +43,7 @@ impl Order {
         let mut spawn = Spawn::under(&Arc::new(host), tool_call_id, source_name, prompt)?;
         spawn.session = Some((session_id.clone(), subagent_id, run));
         spawn.history = self.history;
+        spawn.attempt = self.attempt;
         if let Some(timeout) = self.timeout {
             spawn = spawn.timeout(timeout)?;
         }

@@ -8,15 +8,15 @@ use std::{
 };
 
 use anabranch_proto::{
-    Admitted, Artifact, ChildScope, ErrorInfo, ErrorType, Event, EventKind, Message, Outcome, Scope,
-    event::{MessageOrigin, StreamComplete, UserMessage},
+    Artifact, ChildScope, ErrorInfo, ErrorType, Event, EventKind, Json, Message, Outcome, Scope,
+    event::{Custom, MessageOrigin, StreamComplete, UserMessage},
 };
 use futures::{FutureExt, Stream, StreamExt, future::BoxFuture};
 use tokio::sync::mpsc;
 use tokio_util::sync::PollSender;
 
 use super::{
-    Elsewhere, Instruction, Instructions, Order, OrderLimits, RunnerStream, Template,
+    Elsewhere, Heard, Instruction, Instructions, Order, OrderLimits, RunnerStream, Template,
     border::Border,
     sequence::{Lost, Sequence},
 };
@@ -28,6 +28,9 @@ use crate::{
 
 /// How many items that give no event are taken in one poll, before whoever else waits has its turn.
 const SILENT_ITEMS: u32 = 32;
+
+/// The name of the event that says that the child is run again, and why.
+const RUN_AGAIN: &str = "anabranch.run_again";
 
 /// How many instructions wait for room, beside the messages that wait in the inbox.
 const WAITING: usize = 16;
@@ -63,16 +66,17 @@ impl Remote {
         let Newborn { birth, identity, source_name, prompt, history } = newborn;
         let scope = Arc::clone(&birth.scope);
         let order = order(&birth, &identity, &elsewhere, &source_name, &prompt, &history);
-        let OrderLimits { depth, spawned, .. } = order.limits;
+        let border =
+            Border::new(identity.clone(), Arc::clone(&scope), order.limits, elsewhere.runner.runs_again());
         let (sender, instructions) = Instructions::new();
         let work = Self {
             elsewhere,
             source_name,
-            scope: Arc::clone(&scope),
+            scope,
             order: Some((order, instructions)),
             events: None,
             sequence: Sequence::default(),
-            border: Border::new(identity.clone(), scope, depth, spawned),
+            border,
             identity,
             instructions: PollSender::new(sender),
             waiting: VecDeque::new(),
@@ -137,9 +141,10 @@ impl Remote {
     }
 
     /// Takes what came from the other side.
-    fn take(&mut self, item: Option<Result<Admitted, ErrorInfo>>) {
+    fn take(&mut self, item: Option<Result<Heard, ErrorInfo>>) {
         let taken = match item {
-            Some(Ok(numbered)) => self.sequence.take(numbered).map_err(lost),
+            Some(Ok(Heard::Again { why })) => self.again(why),
+            Some(Ok(Heard::Event(numbered))) => self.sequence.take(numbered).map_err(lost),
             Some(Err(error)) => Err(error),
             None => self.sequence.end().map_err(lost).and_then(|()| {
                 let text = "the other side's events ended before the sub-agent did";
@@ -149,6 +154,26 @@ impl Remote {
         if let Err(error) = taken.and_then(|()| self.take_in_order()) {
             self.terminate(Outcome::Failed, Some(error));
         }
+    }
+
+    /// Somebody else runs the child from its beginning.
+    fn again(&mut self, why: String) -> Result<(), ErrorInfo> {
+        if !self.elsewhere.runner.runs_again() {
+            let text = "the runner runs nothing again, and said that it did";
+            return Err(ErrorInfo::new(ErrorType::INTERNAL, text));
+        }
+        self.sequence = Sequence::default();
+        self.files.clear();
+        for event in self.border.again()? {
+            if self.border.is_own(&event) {
+                self.note(&event);
+            }
+            self.ready.push_back(event);
+        }
+        if self.prompt.is_none() {
+            self.push(Custom::new(RUN_AGAIN, Json::from(serde_json::json!({ "why": why }))));
+        }
+        Ok(())
     }
 
     fn take_in_order(&mut self) -> Result<(), ErrorInfo> {
@@ -276,6 +301,7 @@ fn order(
             request_ms: u64::try_from(limits.request.as_millis()).unwrap_or(u64::MAX),
         },
         timeout: birth.timeout,
+        attempt: 1,
         permissions: identity.permissions.iter().map(crate::Permissions::policy).collect(),
     }
 }

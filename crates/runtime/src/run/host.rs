@@ -31,6 +31,8 @@ pub(crate) struct RunIdentity {
     pub(crate) control: Arc<RunControl>,
     /// What its tools may do without asking: its own permissions, and those of all above it.
     pub(crate) permissions: Arc<[Permissions]>,
+    /// How often somebody has begun to run it.
+    pub(crate) attempt: u32,
     /// Where its conversation is kept for a further run: how that one is to be spawned.
     pub(crate) kept: Option<Arc<Manner>>,
     pub(crate) shared: Arc<Shared>,

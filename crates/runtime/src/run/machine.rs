@@ -72,7 +72,7 @@ impl Machine {
         let stamp = &identity.shared.stamp;
         let reply_id = stamp.reply_id();
         let message_id = stamp.message_id();
-        let names = CallNames::of(&history);
+        let names = CallNames::of(&history).attempt(identity.attempt);
         let conversation = Arc::new(Conversation::new(history));
         let host = Host {
             identity: identity.clone(),

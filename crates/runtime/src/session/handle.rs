@@ -427,6 +427,7 @@ impl SessionBuilder {
             metadata: self.agent.inner().metadata.clone(),
             control: RunControl::top(core.id.clone(), core.closing.clone()),
             permissions: self.agent.inner().permissions.iter().cloned().collect(),
+            attempt: 1,
             kept: None,
             shared: Arc::new(shared),
         };

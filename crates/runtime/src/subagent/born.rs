@@ -80,6 +80,7 @@ impl Spawn {
             metadata,
             control: Arc::clone(&control),
             permissions,
+            attempt: self.attempt,
             kept: (self.keep == Keep::Kept).then(|| Arc::new(self.manner())),
             shared,
         };

@@ -65,6 +65,8 @@ pub struct Spawn {
     pub(super) keys: Metadata,
     pub(super) timeout: Option<Duration>,
     pub(super) keep: Keep,
+    /// How often somebody has begun to run it.
+    pub(crate) attempt: u32,
     /// What the session has from its last run, until this one begins.
     pub(super) loan: Option<Loan>,
     pub(super) place: Place,
@@ -181,6 +183,7 @@ impl Spawn {
             keys: Metadata::default(),
             timeout: None,
             keep: Keep::Ephemeral,
+            attempt: 1,
             loan: None,
             place: Place::WithParent,
         })

@@ -2,8 +2,8 @@
 
 use std::{sync::Arc, time::Duration};
 
-use anabranch_proto::{Admitted, ErrorInfo, Outcome};
-use anabranch_runtime::{Agent, RunnerStream, ScriptedModel, SpawnSubagent, Turn};
+use anabranch_proto::{ErrorInfo, Outcome};
+use anabranch_runtime::{Agent, Heard, RunnerStream, ScriptedModel, SpawnSubagent, Turn};
 use futures::{StreamExt, stream};
 use serde_json::json;
 
@@ -32,7 +32,7 @@ async fn over(
 
 /// A change of all that there is, once it is there.
 fn whole(
-    change: impl Fn(Vec<Result<Admitted, ErrorInfo>>) -> Vec<Result<Admitted, ErrorInfo>> + Send + Sync + 'static,
+    change: impl Fn(Vec<Result<Heard, ErrorInfo>>) -> Vec<Result<Heard, ErrorInfo>> + Send + Sync + 'static,
 ) -> impl Fn(RunnerStream) -> RunnerStream + Send + Sync + 'static {
     let change = Arc::new(change);
     move |stream| {
@@ -139,7 +139,7 @@ async fn the_time_goes_with_the_order_so_that_the_other_side_stops_by_itself() {
 #[tokio::test]
 async fn a_stream_that_is_always_ready_and_says_nothing_new_keeps_nobody_from_anything() {
     let runner = Here::mangled(talker(), |stream| {
-        let again = |item: Result<Admitted, ErrorInfo>| stream::repeat(item);
+        let again = |item: Result<Heard, ErrorInfo>| stream::repeat(item);
         stream.take(1).flat_map(again).boxed()
     });
     let arguments = json!({ "task": "Do it.", "timeout": 1, "metadata": { "node_id": "n1" } });

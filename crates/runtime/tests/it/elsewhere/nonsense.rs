@@ -11,16 +11,16 @@ use anabranch_proto::{
     },
 };
 use anabranch_runtime::{
-    Agent, Instructions, Limits, Order, Runner, RunnerStream, ScriptedModel, SpawnSubagent, Turn,
+    Agent, Heard, Instructions, Limits, Order, Runner, RunnerStream, ScriptedModel, SpawnSubagent, Turn,
 };
 use serde_json::json;
 
 use super::support::{Item, SECOND, Says, all, ends, last_text, task, waits_for, waits_within};
 use crate::support::{kind, of_child};
 
-fn at(scope: Scope, number: u64, kind: impl Into<EventKind>) -> Admitted {
+fn at(scope: Scope, number: u64, kind: impl Into<EventKind>) -> Heard {
     let (id, time) = (EventId::new(format!("theirs-{number}")), Timestamp::from_unix(0, 0));
-    Admitted::new(number, Arc::new(Event::new(id, time, scope, Metadata::default(), kind)))
+    Admitted::new(number, Arc::new(Event::new(id, time, scope, Metadata::default(), kind))).into()
 }
 
 /// A reply of a root that calls itself `theirs`, in 7 events.

@@ -1,6 +1,7 @@
 //! Runners that run nothing elsewhere, and do to the stream what networks and faulty peers do.
 
 use std::{
+    cell::RefCell,
     sync::{
         Arc, Mutex,
         atomic::{AtomicUsize, Ordering},
@@ -8,10 +9,10 @@ use std::{
     time::Duration,
 };
 
-use anabranch_proto::{Admitted, ErrorInfo, ErrorType, Event, EventKind, Outcome};
+use anabranch_proto::{ErrorInfo, ErrorType, Event, EventKind, Outcome};
 use anabranch_runtime::{
-    Agent, Instructions, Limits, Order, Read, Runner, RunnerStream, ScriptedModel, Session, SpawnSubagent,
-    Turn,
+    Agent, Heard, Instructions, Limits, Order, Read, Runner, RunnerStream, ScriptedModel, Session,
+    SpawnSubagent, Turn,
 };
 use futures::{StreamExt, stream};
 use serde_json::json;
@@ -20,7 +21,7 @@ use crate::support::{assert_well_formed, events_as_they_are, kind, of_child};
 
 pub(super) const SECOND: Duration = Duration::from_secs(1);
 
-pub(super) type Item = Result<Admitted, ErrorInfo>;
+pub(super) type Item = Result<Heard, ErrorInfo>;
 type Say = dyn Fn(&Order) -> Vec<Item> + Send + Sync;
 type Mangle = dyn Fn(RunnerStream) -> RunnerStream + Send + Sync;
 
@@ -32,6 +33,7 @@ pub(super) struct Here {
     /// How many streams were made and are not dropped.
     pub(super) open: Arc<AtomicUsize>,
     is_deaf: bool,
+    runs_again: bool,
 }
 
 impl Here {
@@ -45,18 +47,53 @@ impl Here {
         mangle: impl Fn(RunnerStream) -> RunnerStream + Send + Sync + 'static,
     ) -> Arc<Self> {
         let (orders, open) = (Mutex::default(), Arc::default());
-        Arc::new(Self { agent, mangle: Box::new(mangle), orders, open, is_deaf: false })
+        Arc::new(Self { agent, mangle: Box::new(mangle), orders, open, is_deaf: false, runs_again: false })
     }
 
     /// Carries no instructions.
     pub(super) fn deaf(agent: Agent) -> Arc<Self> {
         let (orders, open) = (Mutex::default(), Arc::default());
-        Arc::new(Self { agent, mangle: Box::new(|stream| stream), orders, open, is_deaf: true })
+        Arc::new(Self {
+            agent,
+            mangle: Box::new(|stream| stream),
+            orders,
+            open,
+            is_deaf: true,
+            runs_again: false,
+        })
+    }
+
+    /// Loses whoever runs the child after so many events, and has somebody else run it again, so often.
+    pub(super) fn losing(agent: Agent, after: usize, times: u32) -> Arc<Self> {
+        let again = agent.clone();
+        let mangle = move |first: RunnerStream| {
+            let again = again.clone();
+            let rest = stream::iter(2..2 + times).flat_map(move |attempt| {
+                let again = again.clone();
+                let run = async move {
+                    let mut order = LAST.with(|last| last.borrow().clone().unwrap());
+                    order.attempt = attempt;
+                    let run = order.start(&again).await.unwrap().map(|event| event.map(Heard::from));
+                    let count = if attempt < 1 + times { after } else { usize::MAX };
+                    stream::iter([Ok(Heard::again("its worker was lost"))]).chain(run.take(count))
+                };
+                stream::once(run).flatten().boxed()
+            });
+            first.take(after).chain(rest).boxed()
+        };
+        let (orders, open) = (Mutex::default(), Arc::default());
+        let mangle = Box::new(mangle);
+        Arc::new(Self { agent, mangle, orders, open, is_deaf: false, runs_again: true })
     }
 
     pub(super) fn open(&self) -> usize {
         self.open.load(Ordering::SeqCst)
     }
+}
+
+thread_local! {
+    /// The order that was given last: each test has a thread of its own.
+    static LAST: RefCell<Option<Order>> = const { RefCell::new(None) };
 }
 
 struct Open(Arc<AtomicUsize>);
@@ -71,6 +108,7 @@ impl Runner for Here {
     fn run(&self, order: Order, mut instructions: Instructions) -> RunnerStream {
         let order: Order = serde_json::from_str(&serde_json::to_string(&order).unwrap()).unwrap();
         self.orders.lock().unwrap().push(order.clone());
+        LAST.with(|last| *last.borrow_mut() = Some(order.clone()));
         self.open.fetch_add(1, Ordering::SeqCst);
         let open = Open(Arc::clone(&self.open));
         let (agent, is_deaf) = (self.agent.clone(), self.is_deaf);
@@ -85,13 +123,17 @@ impl Runner for Here {
                     }
                 });
             }
-            run
+            run.map(|event| event.map(Heard::from))
         };
         let stream = stream::once(run).flatten().map(move |item| {
             let _kept = &open;
             item
         });
         (self.mangle)(stream.boxed())
+    }
+
+    fn runs_again(&self) -> bool {
+        self.runs_again
     }
 }
 
