@@ -2,8 +2,10 @@
 
 mod acp;
 mod event_logs;
+mod nats;
 mod serve;
 mod signals;
+mod worker;
 
 use std::process::ExitCode;
 
@@ -24,6 +26,8 @@ enum Command {
     Acp(acp::Options),
     /// Serves the demo's agents over HTTP, as runs of AG-UI.
     Serve(serve::Options),
+    /// Runs sub-agents for sessions elsewhere: takes their orders from a NATS JetStream queue, with the demo's agents.
+    Worker(worker::Options),
 }
 
 /// The program: reads the command line, serves, and says how that ended.
@@ -38,6 +42,7 @@ pub fn main() -> ExitCode {
         match command {
             Command::Acp(options) => acp::run(options).await,
             Command::Serve(options) => serve::run(options).await,
+            Command::Worker(options) => worker::run(options).await,
         }
     });
     // What a client does not read, and a tool that waits for a disk, do not keep the process.

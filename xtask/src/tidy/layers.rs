@@ -44,6 +44,12 @@ pub(super) const TABLE: &[Row] = &[
         only_with: &[],
     },
     Row {
+        package: "anabranch-remote",
+        may_use: &["anabranch-proto", "anabranch-runtime"],
+        never: &[],
+        only_with: &[],
+    },
+    Row {
         package: "anabranch-demo",
         may_use: &[
             "anabranch-proto",
@@ -63,6 +69,7 @@ pub(super) const TABLE: &[Row] = &[
             "anabranch-session",
             "anabranch-adapters",
             "anabranch-runtime",
+            "anabranch-remote",
             "anabranch-demo",
         ],
         never: &[],

@@ -143,7 +143,7 @@ impl Remote {
     /// Takes what came from the other side.
     fn take(&mut self, item: Option<Result<Heard, ErrorInfo>>) {
         let taken = match item {
-            Some(Ok(Heard::Again { why })) => self.again(why),
+            Some(Ok(Heard::Again { why })) => self.again(&why),
             Some(Ok(Heard::Event(numbered))) => self.sequence.take(numbered).map_err(lost),
             Some(Err(error)) => Err(error),
             None => self.sequence.end().map_err(lost).and_then(|()| {
@@ -157,7 +157,7 @@ impl Remote {
     }
 
     /// Somebody else runs the child from its beginning.
-    fn again(&mut self, why: String) -> Result<(), ErrorInfo> {
+    fn again(&mut self, why: &str) -> Result<(), ErrorInfo> {
         if !self.elsewhere.runner.runs_again() {
             let text = "the runner runs nothing again, and said that it did";
             return Err(ErrorInfo::new(ErrorType::INTERNAL, text));

@@ -11,7 +11,7 @@ use super::{
     spawn::{Keep, Place},
 };
 use crate::{
-    Agent, Fork, OnCancel, Prompt, Runner, SpawnError,
+    Agent, Fork, OnCancel, Order, Prompt, Runner, SpawnError,
     elsewhere::{Elsewhere, Template},
 };
 
@@ -231,9 +231,25 @@ enum Work<'a> {
 fn prompt(arguments: &SpawnArguments) -> Prompt {
     let mut content: Vec<ContentBlock> = vec![TextBlock::new(&*arguments.task).into()];
     if let Some(context) = arguments.context.as_deref().filter(|context| !context.trim().is_empty()) {
-        content.push(TextBlock::new(format!("Context:\n{context}")).into());
+        content.push(TextBlock::new(format!("{CONTEXT}{context}")).into());
     }
     Prompt::from_content(content)
+}
+
+/// What stands before the context in a prompt.
+const CONTEXT: &str = "Context:\n";
+
+impl Order {
+    /// What [`SpawnSubagent`] was called with that made this order, as far as the order says: task, context, keys. For whoever
+    /// chooses an agent by the call.
+    #[must_use]
+    pub fn arguments(&self) -> SpawnArguments {
+        let mut texts = self.prompt.iter().filter_map(ContentBlock::as_text);
+        let mut arguments = SpawnArguments::new(texts.next().unwrap_or_default());
+        arguments.context = texts.next().and_then(|text| text.strip_prefix(CONTEXT)).map(str::to_owned);
+        arguments.metadata = (!self.metadata.is_empty()).then(|| self.metadata.clone());
+        arguments
+    }
 }
 
 impl Tool for SpawnSubagent {

@@ -135,6 +135,9 @@ async fn the_prompt_the_conversation_and_the_keys_go_with_the_order() {
     assert_eq!(order.timeout, Some(SECOND * 7));
     assert_eq!(order.metadata.to_string(), r#"{"tenant_id":"acme","node_id":"n1"}"#);
     assert_eq!(order.limits.depth, 4);
+    assert_eq!(order.arguments().task, "Do it.");
+    assert_eq!(order.arguments().context.as_deref(), Some("With care."));
+    assert_eq!(order.arguments().metadata_str("node_id").as_deref(), Some("n1"));
     let child: Vec<_> = of_child(&events, "n1").collect();
     let subagent = order.subagent_id.as_str();
     for event in &child {

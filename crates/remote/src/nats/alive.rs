@@ -1,0 +1,112 @@
+//! Which workers live.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError, atomic::Ordering},
+    time::Duration,
+};
+
+use async_nats::{Client, connection::State as Connection};
+use futures::StreamExt;
+use tokio::{task::AbortHandle, time::Instant};
+
+use super::names::Names;
+
+/// How often it is looked whether there is a connection: a time without one says nothing of any worker.
+const LOOK: Duration = Duration::from_millis(500);
+
+/// How many workers are remembered.
+const WORKERS: usize = 10_000;
+
+/// How often a worker says that it lives, in the time after which it is taken for lost.
+pub(super) const BEATS: u32 = 4;
+
+/// Hears which workers live. Dropping it ends that.
+#[derive(Debug)]
+pub(super) struct Alive {
+    heard: Arc<Mutex<Heard>>,
+    lost_after: Duration,
+    task: AbortHandle,
+}
+
+#[derive(Debug)]
+struct Heard {
+    workers: HashMap<String, Instant>,
+    /// Since when all could be heard.
+    since: Instant,
+}
+
+impl Alive {
+    /// Listens from now on.
+    pub(super) fn new(client: Client, names: &Names, lost_after: Duration) -> Self {
+        let heard = Arc::new(Mutex::new(Heard { workers: HashMap::new(), since: Instant::now() }));
+        let task = tokio::spawn(listen(client, names.alive("*"), Arc::clone(&heard))).abort_handle();
+        Self { heard, lost_after, task }
+    }
+
+    /// Whether a worker is lost that was known to live at some time.
+    pub(super) fn is_lost(&self, worker: &str, lived: Instant) -> bool {
+        let heard = lock(&self.heard);
+        let last = heard.workers.get(worker).copied().unwrap_or(lived).max(lived).max(heard.since);
+        last.elapsed() > self.lost_after
+    }
+
+    /// Since when all could be heard.
+    pub(super) fn since(&self) -> Instant {
+        lock(&self.heard).since
+    }
+}
+
+impl Drop for Alive {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+async fn listen(client: Client, subject: String, heard: Arc<Mutex<Heard>>) {
+    let mut connects = client.statistics().connects.load(Ordering::Relaxed);
+    let mut beats = None;
+    loop {
+        if beats.is_none() {
+            beats = client.subscribe(subject.clone()).await.ok();
+            lock(&heard).since = Instant::now();
+        }
+        let beat = async {
+            match &mut beats {
+                Some(beats) => beats.next().await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            beat = beat => match beat {
+                Some(beat) => {
+                    let worker = beat.subject.rsplit('.').next().unwrap_or_default();
+                    lock(&heard).note(worker);
+                }
+                None => beats = None,
+            },
+            () = tokio::time::sleep(LOOK) => {
+                let now = client.statistics().connects.load(Ordering::Relaxed);
+                if now != connects || client.connection_state() != Connection::Connected {
+                    connects = now;
+                    lock(&heard).since = Instant::now();
+                }
+            }
+        }
+    }
+}
+
+impl Heard {
+    fn note(&mut self, worker: &str) {
+        if self.workers.len() >= WORKERS && !self.workers.contains_key(worker) {
+            let oldest =
+                self.workers.iter().min_by_key(|(_, heard)| **heard).map(|(worker, _)| worker.clone());
+            oldest.map(|oldest| self.workers.remove(&oldest));
+        }
+        self.workers.insert(worker.to_owned(), Instant::now());
+    }
+}
+
+fn lock(heard: &Mutex<Heard>) -> MutexGuard<'_, Heard> {
+    heard.lock().unwrap_or_else(PoisonError::into_inner)
+}
