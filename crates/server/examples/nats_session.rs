@@ -48,7 +48,9 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let runner = NatsRunner::new(queue).attempts(options.attempts);
     let children = options.children;
     let model = ScriptedModel::new("scripted")
-        .turn(move |_| (0..children).fold(Turn::new(), |turn, child| turn.call("spawn_subagent", task(child))))
+        .turn(move |_| {
+            (0..children).fold(Turn::new(), |turn, child| turn.call("spawn_subagent", task(child)))
+        })
         .turn(|_| Turn::new().text("All have begun."));
     let spawn = SpawnSubagent::on(Arc::new(runner), "node")
         .named_by(|arguments| arguments.metadata_str("child"))

@@ -13,7 +13,7 @@ pub enum NatsError {
         name: String,
     },
     /// The broker has no JetStream, or not for this account.
-    #[error("the broker gives no stream `{stream}`; it needs JetStream: `nats-server -js`")]
+    #[error("the broker gives no stream `{stream}`; it needs JetStream (`nats-server -js`), and room")]
     Stream {
         /// The stream.
         stream: String,

@@ -1,8 +1,8 @@
 //! What is heard of a child in the stream of its run.
 
-use std::{str, sync::Arc};
+use std::{collections::BTreeSet, str, sync::Arc};
 
-use anabranch_proto::{Admitted, ErrorInfo, ErrorType, native};
+use anabranch_proto::{Admitted, ErrorInfo, ErrorType, EventKind, Scope, native};
 use anabranch_runtime::Heard;
 use bytes::Bytes;
 
@@ -20,12 +20,47 @@ pub(super) struct Fence {
     worker: Option<String>,
     reader: native::Reader,
     parts: Parts,
+    numbers: Numbers,
+    /// The number of the child's terminal.
+    terminal: Option<u64>,
+}
+
+/// Which numbers were heard.
+#[derive(Debug, Default)]
+struct Numbers {
+    /// All up to this one.
+    up_to: u64,
+    beyond: BTreeSet<u64>,
+}
+
+/// How many numbers are remembered beyond one that is missing; who reads them gives up long before.
+const BEYOND: usize = 4_096;
+
+impl Numbers {
+    fn note(&mut self, number: u64) {
+        if number > self.up_to && self.beyond.len() < BEYOND {
+            self.beyond.insert(number);
+        }
+        while self.beyond.remove(&self.up_to.saturating_add(1)) {
+            self.up_to += 1;
+        }
+    }
 }
 
 impl Fence {
     /// Who runs it now, and as which attempt.
     pub(super) fn running(&self) -> Option<(&str, u32)> {
         self.worker.as_deref().map(|worker| (worker, self.attempt))
+    }
+
+    /// Whether the child has said its last.
+    pub(super) fn has_ended(&self) -> bool {
+        self.terminal.is_some()
+    }
+
+    /// Whether all was heard that the child has said.
+    pub(super) fn is_complete(&self) -> bool {
+        self.terminal.is_some_and(|terminal| self.numbers.up_to >= terminal)
     }
 
     /// Somebody says who runs it from here on.
@@ -38,6 +73,8 @@ impl Fence {
                 self.worker = Some(worker);
                 self.reader = native::Reader::default();
                 self.parts = Parts::default();
+                self.numbers = Numbers::default();
+                self.terminal = None;
                 Ok(is_again.then(|| Heard::again("its worker was lost")))
             }
             State::Released { .. } => {
@@ -71,6 +108,10 @@ impl Fence {
         };
         let text = str::from_utf8(&whole).map_err(|_| unreadable("an event that is no text"))?;
         let line = self.reader.read(text).map_err(|error| unreadable(&error.to_string()))?;
+        self.numbers.note(number);
+        if let (Scope::Root, EventKind::StreamComplete(_)) = (&line.event.scope, &line.event.kind) {
+            self.terminal.get_or_insert(number);
+        }
         Ok(Some(Admitted::new(number, Arc::new(line.event)).into()))
     }
 
@@ -89,7 +130,7 @@ fn unreadable(what: &str) -> ErrorInfo {
 
 #[cfg(test)]
 mod tests {
-    use anabranch_proto::{Event, Metadata, Outcome, Scope, Timestamp, event::StreamComplete};
+    use anabranch_proto::{Event, Metadata, Outcome, Timestamp, event::StreamComplete};
 
     use super::*;
 
@@ -124,6 +165,19 @@ mod tests {
         assert_eq!(fence.running(), None);
         let lost = fence.claim(claim(2, "b", State::Lost { why: "lost".to_owned() })).unwrap_err();
         assert_eq!(lost.message, "lost");
+    }
+
+    #[test]
+    fn a_child_has_been_heard_when_all_before_its_terminal_has() {
+        let mut fence = Fence::default();
+        fence.claim(claim(1, "a", State::Running)).unwrap();
+        for (number, is_complete) in [(3, false), (1, false), (1, false), (2, true)] {
+            fence.event(1, Some(number), WHOLE, line()).unwrap();
+            assert!(fence.has_ended());
+            assert_eq!(fence.is_complete(), is_complete, "{number}");
+        }
+        fence.claim(claim(2, "b", State::Running)).unwrap();
+        assert!(!fence.has_ended() && !fence.is_complete());
     }
 
     #[test]

@@ -89,13 +89,7 @@ impl Queue {
             .max_ack_inflight(ON_THEIR_WAY)
             .build(client.clone());
         let names = Names::new();
-        Self {
-            client,
-            context,
-            names,
-            lost_after: Duration::from_secs(30),
-            max_bytes: 8 * 1024 * 1024 * 1024,
-        }
+        Self { client, context, names, lost_after: Duration::from_secs(30), max_bytes: -1 }
     }
 
     /// With other names for streams and subjects, so that several applications can share an account.
@@ -124,8 +118,8 @@ impl Queue {
         self
     }
 
-    /// How many bytes each of the two streams may have at the broker, where they are not there yet. 8 GiB by default. When they are full nothing more
-    /// is taken, and what runs fails.
+    /// How many bytes each of the two streams may have at the broker, where they are not there yet; the broker sets so much
+    /// aside. By default as many as it gives the account. When they are full nothing more is taken, and what runs fails.
     #[must_use]
     pub fn max_bytes(mut self, bytes: u64) -> Self {
         self.max_bytes = i64::try_from(bytes).unwrap_or(i64::MAX);

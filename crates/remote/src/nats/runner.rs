@@ -171,6 +171,7 @@ impl Run {
         let mut claimed = Instant::now();
         let mut place = 0;
         let mut ready: Option<Heard> = None;
+        let mut ended: Option<Instant> = None;
         let mut said = 0_u64;
         let mut look = tokio::time::interval(LOOK);
         look.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
@@ -180,6 +181,9 @@ impl Run {
                     Ok(permit) => {
                         if let Some(heard) = ready.take() {
                             permit.send(Ok(heard));
+                        }
+                        if fence.is_complete() {
+                            return Ok(());
                         }
                     }
                     Err(_) => return Ok(()),
@@ -203,7 +207,15 @@ impl Run {
                     let published = publish(&queue.context, &names.say(&self.key), &message, PATIENCE).await;
                     published.map_err(|error| unreachable(&error))?;
                 }
-                _ = look.tick() => self.look(&fence, claimed, place).await,
+                _ = look.tick() => {
+                    if !fence.has_ended() {
+                        ended = None;
+                        self.look(&fence, claimed, place).await;
+                    } else if ended.get_or_insert_with(Instant::now).elapsed() > queue.lost_after {
+                        // What is missing before its terminal does not come any more; whoever reads says so.
+                        return Ok(());
+                    }
+                }
             }
         }
     }

@@ -1,0 +1,89 @@
+//! A broker, two workers and a session: one worker is killed in mid-work and the broker is restarted, and the session's log
+//! says what became of every sub-agent.
+
+mod broker;
+mod judge;
+mod play;
+
+use std::path::Path;
+use std::process::ExitCode;
+use std::{fs, io};
+
+use super::programs::Programs;
+use super::{Obstacle, empty, unusable};
+use crate::error::Error;
+use crate::process;
+
+use judge::{Expected, Ran};
+use play::{Play, Programme};
+
+/// How often each of a play's children may be run, how many there are, and when what happens.
+const PLAYS: [Programme; 2] = [
+    Programme { name: "once", children: 200, attempts: 1, kill_at: 40, restart_at: Some(110) },
+    Programme { name: "again", children: 60, attempts: 3, kill_at: 12, restart_at: None },
+];
+
+/// Plays each programme and judges it. Then it is judged whether the judge can judge.
+pub(super) fn run(folder: &str) -> Result<ExitCode, Obstacle> {
+    broker::find()?;
+    let server = Programs::build("anabranch-server")?;
+    let checker = Programs::build("anabranch-testkit")?;
+    let place = server.target_folder.join("interop").join(folder);
+    empty(&place)?;
+    let mut found = Vec::new();
+    for programme in PLAYS {
+        println!("== {} children, run at most {} times each", programme.children, programme.attempts);
+        let play = Play {
+            anabranch: server.executable("anabranch")?,
+            session: server.executable("nats_session")?,
+            place: place.join(programme.name),
+        };
+        play.run(&programme)?;
+        let log = play.place.join("session.jsonl");
+        if !process::status(std::process::Command::new(checker.executable("anabranch-check")?).arg(&log))?
+            .success()
+        {
+            found.push(format!("{}: the session's stream is not well-formed", programme.name));
+        }
+        let text = fs::read_to_string(&log).map_err(|error| unusable(&log, error))?;
+        let workers = said_by_workers(&play.place)?;
+        let expected = Expected { children: programme.children, attempts: programme.attempts };
+        match judge::judge(&text, &workers, expected) {
+            Ok(ran) => println!("{}", shown(&ran)),
+            Err(findings) => found.extend(findings.iter().map(|what| format!("{}: {what}", programme.name))),
+        }
+        if found.is_empty() {
+            found.extend(judge::blind_spots(&text, &workers, expected));
+        }
+    }
+    for what in &found {
+        eprintln!("finding: {what}");
+    }
+    println!("{}", if found.is_empty() { "nats: no findings" } else { "nats: there are findings" });
+    Ok(if found.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn shown(ran: &Ran) -> String {
+    let Ran { terminals, completed, lost, again, events, characters } = ran;
+    format!(
+        "{terminals} terminals of as many children, none twice: {completed} completed, {lost} failed with their worker, \
+         {again} were run again; {events} events in order; {characters} characters of text as the workers made them"
+    )
+}
+
+/// What the workers wrote down before they sent it, by the names of their files.
+fn said_by_workers(place: &Path) -> Result<Vec<(String, String)>, Error> {
+    let mut said = Vec::new();
+    for worker in play::WORKERS {
+        let folder = place.join(worker);
+        let files = fs::read_dir(&folder).map_err(|error| unusable(&folder, error))?;
+        for file in files {
+            let path = file.map_err(|error| unusable(&folder, error))?.path();
+            let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+            // A worker that was killed may have been in the middle of a character.
+            let bytes = fs::read(&path).map_err(|error: io::Error| unusable(&path, error))?;
+            said.push((name, String::from_utf8_lossy(&bytes).into_owned()));
+        }
+    }
+    Ok(said)
+}
