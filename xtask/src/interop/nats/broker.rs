@@ -1,4 +1,5 @@
 //! The broker: Debian's `nats-server`, with JetStream, on loopback.
+#![expect(clippy::disallowed_methods, reason = "it waits for processes, and decides nothing by how long")]
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};

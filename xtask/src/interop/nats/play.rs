@@ -1,4 +1,5 @@
 //! What happens to whom.
+#![expect(clippy::disallowed_methods, reason = "it waits for processes, and decides nothing by how long")]
 
 use std::fs::File;
 use std::io::{BufRead as _, BufReader};
