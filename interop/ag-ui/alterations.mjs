@@ -64,8 +64,28 @@ function unended(stream) {
   return joined(all.filter((_, place) => place !== at));
 }
 
-/** What can be altered in a format. */
-export function alterations(format) {
+/** A success shown as something else. */
+function misjudged(stream) {
+  const all = frames(stream);
+  const at = all.findIndex(is("SUBAGENT_FINISHED"));
+  return joined(
+    all.map((frame, place) => {
+      if (place !== at) return frame;
+      const { subagentRunId, timestamp } = read(frame);
+      return written({ type: "SUBAGENT_ERROR", message: "failed", code: "error", subagentRunId, timestamp });
+    }),
+  );
+}
+
+/** A child is announced under the name of another. */
+function renamed(stream) {
+  const all = frames(stream);
+  const [one, two] = all.filter(is("SUBAGENT_STARTED"));
+  return joined(all.map((frame) => (frame === one ? written({ ...read(one), name: read(two).name }) : frame)));
+}
+
+/** What can be altered in a mode. */
+export function alterations(mode) {
   const everywhere = [
     ["an empty run", empty],
     ["a stream that stops", cut],
@@ -76,10 +96,15 @@ export function alterations(format) {
     ["two children's ids swapped", swapped],
     ["two children's texts crossed", crossed],
   ];
-  switch (format) {
-    case "ag-ui":
-      return [...everywhere, ...attributed, ["a child without an end", unended]];
-    case "ag-ui-attribution":
+  const announced = [
+    ["a child without an end", unended],
+    ["a success shown as a failure", misjudged],
+    ["a child under another's name", renamed],
+  ];
+  switch (mode) {
+    case "attributed":
+      return [...everywhere, ...attributed, ...announced];
+    case "attribution_only":
       return [...everywhere, ...attributed];
     default:
       return [...everywhere, ["two children's texts crossed", crossed]];

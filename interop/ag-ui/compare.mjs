@@ -45,7 +45,7 @@ export function inTheLog(lines) {
 function shown(seen) {
   const sessions = new Map([[undefined, { name: "the root", texts: [], calls: [], end: undefined }]]);
   for (const [id, child] of seen.children) {
-    sessions.set(id, { name: child.name, texts: [], calls: [], end: child.end });
+    sessions.set(id, { name: child.name, texts: [], calls: [], end: child.ends.join() });
   }
   const outputs = new Map();
   for (const message of seen.messages.filter((message) => message.role === "tool")) {
@@ -89,7 +89,7 @@ function facts(sessions, knows) {
   for (const session of sessions) {
     session.texts.filter((text) => text !== "").forEach((text) => note(session, "says", text));
     session.calls.forEach((call) => note(session, "calls", call.tool, call.input, call.output));
-    if (knows.ends && session.end !== undefined) note(session, "ends", session.end);
+    if (knows.ends && session.end) note(session, "ends", session.end);
   }
   return facts;
 }

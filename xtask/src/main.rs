@@ -11,8 +11,10 @@ use clap::{Args, Parser, Subcommand};
 
 use crate::error::Error;
 
+mod bench;
 mod check;
 mod ci;
+mod counts;
 mod demo;
 mod error;
 mod fuzz;
@@ -53,6 +55,10 @@ enum Command {
     Mutants(mutants::MutantsArgs),
     /// Fuzz the readers and the verifier; prints executions, coverage and corpus
     Fuzz(fuzz::FuzzArgs),
+    /// Measure what things cost, beside floors and others' libraries
+    Bench(bench::BenchArgs),
+    /// Count what an event, a frame, a line and a child take in instructions; no more than committed
+    Counts(counts::CountsArgs),
     /// Count instructions at two sizes: what is linear stays so
     Linear,
     /// Step through the orders in which threads can wake the streams of the merge
@@ -92,6 +98,8 @@ fn main() -> ExitCode {
         Command::Interop(interop) => interop::run(interop.peer),
         Command::Fuzz(args) => fuzz::run(&args),
         Command::Mutants(args) => mutants::run(&args),
+        Command::Bench(args) => bench::run(&args),
+        Command::Counts(args) => counts::run(&args),
         Command::Linear => linear::run(),
         Command::Model => model::run(),
         Command::Tidy => tidy::run(),
@@ -136,7 +144,9 @@ mod tests {
         let words = ["cargo xtask", command].into_iter().chain(line.iter().copied()).map(OsString::from);
         match Cli::try_parse_from(escaped(words)).unwrap().command {
             Command::Demo(passed) | Command::Check(passed) | Command::Simulate(passed) => passed.args,
-            other @ (Command::Ci(_)
+            other @ (Command::Bench(_)
+            | Command::Ci(_)
+            | Command::Counts(_)
             | Command::Fuzz(_)
             | Command::Interop(_)
             | Command::Linear

@@ -28,8 +28,12 @@ use crate::Adapter;
 const BYTES: usize = 16 * 1024;
 /// How long a piece is held back by default, in milliseconds.
 const WINDOW: i64 = 50;
-/// What a piece costs beyond its text, about.
-const OVERHEAD: usize = 128;
+/// What a piece that is held back costs beyond itself: its place, and the room that tables leave when they grow.
+const PLACE: usize = 3 * size_of::<(Block, usize)>();
+/// By how many bytes a text grows at least.
+const LEAST: usize = 64;
+/// How many places are kept when nothing is held back.
+const KEPT: usize = 8;
 
 /// Where an adapter puts its frames.
 type Out<'o, A> = dyn for<'a> FnMut(<A as Adapter>::Frame<'a>) + 'o;
@@ -42,8 +46,9 @@ type Out<'o, A> = dyn for<'a> FnMut(<A as Adapter>::Frame<'a>) + 'o;
 /// follow each other without anything between them may change places. What is let through has the id and the time of
 /// its first piece.
 ///
-/// Held back are at most the configured bytes, and at most the configured time where somebody calls
-/// [`tick`](Adapter::tick); who never does, waits for the next event that is no piece, or for enough bytes.
+/// Held back are at most the configured bytes, counted as memory: texts with the room that they have to grow, the pieces
+/// around them, their ids and metadata. And at most the configured time where somebody calls [`tick`](Adapter::tick); who
+/// never does, waits for the next event that is no piece, or for enough bytes.
 #[derive(Clone, Debug)]
 pub struct Coalesce<A> {
     adapter: A,
@@ -52,6 +57,7 @@ pub struct Coalesce<A> {
     held: Vec<Event>,
     /// Where each block's piece lies in `held`.
     places: HashMap<Block, usize>,
+    /// About how much memory `held` and `places` take, never less.
     bytes: usize,
     age: Age,
 }
@@ -102,6 +108,11 @@ impl<A> Coalesce<A> {
         self
     }
 
+    /// What comes after it, for what its protocol is told between events. What is held back has not reached it.
+    pub fn inner_mut(&mut self) -> &mut A {
+        &mut self.adapter
+    }
+
     /// How many milliseconds a piece is held back at most, as far as `tick` is called.
     #[must_use]
     pub fn window(mut self, milliseconds: u32) -> Self {
@@ -116,25 +127,57 @@ impl<A: Adapter> Coalesce<A> {
             self.adapter.event(&event, out);
         }
         self.places.clear();
+        self.held.shrink_to(KEPT);
+        self.places.shrink_to(KEPT);
         (self.bytes, self.age) = (0, Age::New);
     }
 
-    fn hold(&mut self, block: Block, event: &Event, text: &str, out: &mut Out<'_, A>) {
-        if let Some(held) = self.places.get(&block).and_then(|at| self.held.get_mut(*at)) {
-            if held.metadata == event.metadata {
-                if let EventKind::TextBlockDelta(held) = &mut held.kind {
-                    held.delta.push_str(text);
-                } else if let EventKind::ThinkingBlockDelta(held) = &mut held.kind {
-                    held.delta.push_str(text);
-                }
-                self.bytes = self.bytes.saturating_add(text.len());
-                return;
-            }
+    /// Merges a piece with what is held back of its block, where there is such and room. Whether there was.
+    fn merge(&mut self, block: &Block, event: &Event, text: &str) -> bool {
+        let room = self.most.saturating_sub(self.bytes);
+        let Some(held) = self.places.get(block).and_then(|at| self.held.get_mut(*at)) else {
+            return false;
+        };
+        if held.metadata != event.metadata || held.extra != event.extra {
+            return false;
+        }
+        let all = if let EventKind::TextBlockDelta(held) = &mut held.kind {
+            &mut held.delta
+        } else if let EventKind::ThinkingBlockDelta(held) = &mut held.kind {
+            &mut held.delta
+        } else {
+            return false;
+        };
+        let Some(taken) = append(all, text, room) else { return false };
+        self.bytes = self.bytes.saturating_add(taken);
+        true
+    }
+
+    /// Holds back a piece that cannot be merged, where there is room for it; what was before it is let through where there
+    /// is not.
+    fn hold(&mut self, block: Block, event: &Event, out: &mut Out<'_, A>) {
+        let fits = self.bytes.saturating_add(self.weigh(&block, event)) <= self.most;
+        if !fits || self.places.contains_key(&block) {
             self.flush(out);
         }
+        let bytes = self.weigh(&block, event);
+        if bytes > self.most {
+            return self.adapter.event(event, out);
+        }
+        self.bytes = self.bytes.saturating_add(bytes);
         self.places.insert(block, self.held.len());
         self.held.push(event.clone());
-        self.bytes = self.bytes.saturating_add(text.len()).saturating_add(OVERHEAD);
+    }
+
+    /// How many bytes holding back a piece takes.
+    fn weigh(&self, block: &Block, event: &Event) -> usize {
+        let session = block.run.as_ref().map_or(0, |(session, _)| session.as_str().len());
+        let ids = [session, block.reply.as_str().len(), block.id.as_str().len(), PLACE];
+        let is_shared = self.held.last().is_some_and(|last| last.metadata.shares_with(&event.metadata));
+        let metadata = if is_shared { 0 } else { event.metadata.approximate_bytes() };
+        ids.iter().fold(event.approximate_own_bytes().saturating_add(metadata), |all, more| {
+            all.saturating_add(*more)
+        })
     }
 }
 
@@ -146,14 +189,9 @@ impl<A: Adapter> Adapter for Coalesce<A> {
             self.flush(out);
             return self.adapter.event(event, out);
         };
-        // What does not fit any more lets through what was before it.
-        if self.bytes.saturating_add(text.len()).saturating_add(OVERHEAD) > self.most {
-            self.flush(out);
-            if text.len().saturating_add(OVERHEAD) > self.most {
-                return self.adapter.event(event, out);
-            }
+        if !self.merge(&block, event, text) {
+            self.hold(block, event, out);
         }
-        self.hold(block, event, text, out);
     }
 
     fn tick(&mut self, now: Timestamp, out: &mut dyn for<'a> FnMut(A::Frame<'a>)) {
@@ -186,4 +224,23 @@ fn piece(event: &Event) -> Option<(Block, &str)> {
     };
     let run = event.scope.child().map(|child| (child.child_session_id.clone(), child.run));
     Some((Block { run, reply: reply.clone(), id: block.clone(), kind }, text))
+}
+
+/// Appends to a text, which may take `room` bytes more. How many it took; nothing where it has no room.
+///
+/// It grows by a quarter, so that little is reserved beside what is used; a byte still costs the same, however long the text
+/// gets.
+fn append(all: &mut String, more: &str, room: usize) -> Option<usize> {
+    let before = all.capacity();
+    let needed = all.len().saturating_add(more.len());
+    if needed > before {
+        let most = before.saturating_add(room);
+        let wanted = needed.max(before.saturating_add(LEAST.max(before / 4))).min(most);
+        if wanted < needed {
+            return None;
+        }
+        all.reserve_exact(wanted.saturating_sub(all.len()));
+    }
+    all.push_str(more);
+    Some(all.capacity().saturating_sub(before))
 }

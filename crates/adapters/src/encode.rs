@@ -18,6 +18,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+use std::io::Write as _;
+
 use anabranch_proto::{Event, Timestamp, native};
 use serde::Serialize;
 
@@ -158,7 +160,7 @@ impl<A: Adapter> Sse<A> {
         });
         if !lines.is_empty() {
             if let Some(seq) = seq {
-                lines.text(&format!("id: {seq}\n"));
+                lines.id(seq);
             }
             lines.text("\n");
         }
@@ -247,6 +249,13 @@ impl<'o> Appender<'o> {
 
     fn is_empty(&self) -> bool {
         self.out.len() == self.start
+    }
+
+    /// The line that numbers an event. Digits are text, and a buffer in memory takes all of it.
+    fn id(&mut self, seq: u64) {
+        if self.error.is_none() {
+            writeln!(self.out, "id: {seq}").ok();
+        }
     }
 
     fn text(&mut self, text: &str) {

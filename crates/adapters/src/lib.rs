@@ -33,12 +33,15 @@ pub mod coalesce;
 pub mod encode;
 mod error;
 pub mod intent;
+#[cfg(any(feature = "ag-ui", feature = "tool-calls"))]
+mod ordered;
 #[cfg(any(feature = "acp", feature = "ag-ui", feature = "text", feature = "tool-calls"))]
 mod sanitize;
 #[cfg(feature = "text")]
 pub mod text;
 #[cfg(feature = "tool-calls")]
 pub mod tool_calls;
+mod unique;
 pub mod visibility;
 
 pub use adapter::Adapter;

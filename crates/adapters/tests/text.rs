@@ -465,3 +465,19 @@ fn lines_go_on_where_they_have_a_width() {
     a helper wi… │   tool call)
     "#);
 }
+
+#[test]
+fn what_the_root_said_is_there_whole_before_a_line_that_comes_between() {
+    for text in [Text::new(), Text::new().width(40)] {
+        let stage = Stage::new();
+        let root = stage.root();
+        let block = root.open_text();
+        root.delta(&block, "Wait for");
+        let child = root.spawn("n1");
+        root.delta(&block, " it");
+        child.say("Here.");
+        root.delta(&block, " and go.");
+        let shown = transcript(Plain::new(text), stage.events());
+        assert_eq!(shown, "Wait for\n🚀 **`n1`**: Run n1 task\n it\nn1 │ Here.\n and go.");
+    }
+}

@@ -19,29 +19,69 @@ const VARIANTS: &[Variant] = &[
         name: "leaves_the_reader_asleep",
         lacks: "a stream that is woken wakes no reader",
         changes: &[(
-            "self.line.push(self.ticket);\n            self.line.reader.wake();",
-            "self.line.push(self.ticket);",
+            "self.woken.push(self.ticket);\n            self.woken.reader.wake();",
+            "self.woken.push(self.ticket);",
         )],
     },
     Variant {
         name: "wakes_the_reader_first",
-        lacks: "the reader is woken before the stream stands in the line",
+        lacks: "the reader is woken before the stream is noted",
         changes: &[(
-            "self.line.push(self.ticket);\n            self.line.reader.wake();",
-            "self.line.reader.wake();\n            self.line.push(self.ticket);",
+            "self.woken.push(self.ticket);\n            self.woken.reader.wake();",
+            "self.woken.reader.wake();\n            self.woken.push(self.ticket);",
         )],
     },
     Variant {
         name: "registers_late",
-        lacks: "the reader is registered after the line was looked at",
+        lacks: "nobody looks again after the reader was registered",
+        changes: &[(
+            "this.is_registered = true;
+                this.take_woken();",
+            "this.is_registered = true;",
+        )],
+    },
+    Variant {
+        name: "registers_nobody",
+        lacks: "the reader is not registered",
+        changes: &[("this.woken.reader.register(cx.waker());", "")],
+    },
+    Variant {
+        name: "forgets_who_registered_meanwhile",
+        lacks: "the reader that waits is forgotten when it is about to wait",
+        changes: &[(
+            "this.is_registered = true;
+                this.take_woken();",
+            "this.take_woken();
+                drop(this.woken.reader.take());",
+        )],
+    },
+    Variant {
+        name: "says_that_there_are_any_first",
+        lacks: "a stream is noted after it was said that there are any",
         changes: &[
-            ("this.line.reader.register(cx.waker());", ""),
+            ("self.tickets.lock().unwrap_or_else(PoisonError::into_inner).push_back(ticket);", ""),
             (
-                "let Some(ticket) = this.line.pop() else { return Poll::Pending };",
-                "let Some(ticket) = this.line.pop() else {
-                    this.line.reader.register(cx.waker());
-                    return Poll::Pending;
-                };",
+                "self.any.store(true, Ordering::Release);",
+                "self.any.store(true, Ordering::Release);
+                self.tickets.lock().unwrap_or_else(PoisonError::into_inner).push_back(ticket);",
+            ),
+        ],
+    },
+    Variant {
+        name: "says_that_there_are_none_last",
+        lacks: "it is said that there are none after those there are were taken",
+        changes: &[
+            (" || !self.woken.any.swap(false, Ordering::AcqRel)", ""),
+            (
+                "line.push_back(ticket);
+            }
+        }
+    }",
+                "line.push_back(ticket);
+            }
+        }
+        self.woken.any.swap(false, Ordering::AcqRel);
+    }",
             ),
         ],
     },
@@ -49,61 +89,64 @@ const VARIANTS: &[Variant] = &[
         name: "clears_the_mark_late",
         lacks: "the mark is taken away after the poll instead of before",
         changes: &[
-            ("child.state.is_queued.swap(false, Ordering::AcqRel);\n", "\n"),
+            ("child.state.is_woken.swap(false, Ordering::AcqRel);\n", "\n"),
             (
                 "Poll::Pending => {}",
                 "Poll::Pending => {
-                    child.state.is_queued.swap(false, Ordering::AcqRel);
+                    child.state.is_woken.swap(false, Ordering::AcqRel);
                 }",
             ),
-            ("if !child.state.is_queued.swap(true, Ordering::AcqRel) {", "{"),
         ],
     },
     Variant {
         name: "clears_the_mark_blindly",
         lacks: "the mark is taken away by a store, which sees nothing",
         changes: &[(
-            "child.state.is_queued.swap(false, Ordering::AcqRel);\n",
-            "child.state.is_queued.store(false, Ordering::Release);\n",
+            "child.state.is_woken.swap(false, Ordering::AcqRel);\n",
+            "child.state.is_woken.store(false, Ordering::Release);\n",
         )],
     },
     Variant {
         name: "marks_without_release",
         lacks: "whoever finds the mark shows nothing of what he did before",
         changes: &[(
-            "if !self.is_queued.swap(true, Ordering::AcqRel) {",
-            "if !self.is_queued.swap(true, Ordering::Acquire) {",
+            "if !self.is_woken.swap(true, Ordering::AcqRel) {",
+            "if !self.is_woken.swap(true, Ordering::Acquire) {",
         )],
     },
     Variant {
         name: "queues_no_new_stream",
         lacks: "a stream that is pushed does not stand in the line",
-        changes: &[("self.line.push(ticket);\n        self.line.reader.wake();", "self.line.reader.wake();")],
+        changes: &[(
+            "self.line.push_back(ticket);\n        self.woken.reader.wake();",
+            "self.woken.reader.wake();",
+        )],
     },
     Variant {
         name: "tells_no_reader_of_a_new_stream",
         lacks: "a stream that is pushed wakes no reader",
-        changes: &[("self.line.push(ticket);\n        self.line.reader.wake();", "self.line.push(ticket);")],
+        changes: &[(
+            "self.line.push_back(ticket);\n        self.woken.reader.wake();",
+            "self.line.push_back(ticket);",
+        )],
     },
     Variant {
         name: "forgets_who_gave_an_item",
         lacks: "a stream that gave an item does not return to the line",
+        changes: &[("child.is_in_line = true;\n                        this.line.push_back(ticket);", "")],
+    },
+    Variant {
+        name: "believes_who_gave_an_item_in_the_line",
+        lacks: "a stream that gave an item is taken to stand in the line and does not",
         changes: &[(
-            "if !child.state.is_queued.swap(true, Ordering::AcqRel) {
-                        this.line.push(ticket);
-                    }",
-            "",
+            "child.is_in_line = true;\n                        this.line.push_back(ticket);",
+            "child.is_in_line = true;",
         )],
     },
     Variant {
-        name: "marks_who_gave_an_item_alone",
-        lacks: "a stream that gave an item is marked and does not return to the line",
-        changes: &[(
-            "if !child.state.is_queued.swap(true, Ordering::AcqRel) {
-                        this.line.push(ticket);
-                    }",
-            "child.state.is_queued.store(true, Ordering::Release);",
-        )],
+        name: "believes_who_was_polled_in_the_line",
+        lacks: "a stream that was polled is taken to stand in the line still",
+        changes: &[("child.is_in_line = false;", "")],
     },
     Variant {
         name: "knows_streams_by_their_place",

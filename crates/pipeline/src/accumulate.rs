@@ -61,7 +61,7 @@ impl Accumulator {
     /// Adds a chunk whatever came before.
     pub(crate) fn add(&mut self, chunk: &ToolChunk) {
         self.state = self.state.worse(chunk.state);
-        self.metadata = self.metadata.merged(&chunk.metadata);
+        self.metadata = std::mem::take(&mut self.metadata).merged(&chunk.metadata);
         self.is_complete = chunk.is_last;
         for block in &chunk.content {
             self.append(block);

@@ -175,11 +175,16 @@ impl CallTool {
     }
 
     fn pass(&mut self, event: Arc<Event>) {
-        let event = match &mut self.gate {
+        let event = self.passed(event);
+        self.ready.extend(event.map(CallItem::Event));
+    }
+
+    /// The event, where it may leave the call.
+    fn passed(&mut self, event: Arc<Event>) -> Option<Arc<Event>> {
+        match &mut self.gate {
             Some(gate) => gate.pass(event),
             None => Some(event),
-        };
-        self.ready.extend(event.map(CallItem::Event));
+        }
     }
 
     /// Stops the tool: nothing can be emitted from here on, and it is dropped. That is the tool's code and may panic, which
@@ -268,22 +273,33 @@ impl Run {
                     return Poll::Ready(Yielded::Item(emitted.item));
                 }
             }
-            if let Some(held) = self.held.take() {
+            if self.held.is_some()
+                && let Some(held) = self.held.take()
+            {
                 return Poll::Ready(held);
             }
-            self.held = match catch(|| self.stream.as_mut().poll_next(cx)) {
-                Ok(Poll::Ready(Some(item))) => Some(Yielded::Item(item)),
-                Ok(Poll::Ready(None)) => Some(Yielded::End),
-                Ok(Poll::Pending) => None,
+            let mut polled = Poll::Pending;
+            let yielded = match catch(|| polled = self.stream.as_mut().poll_next(cx)) {
+                Ok(()) => match polled {
+                    Poll::Ready(Some(item)) => Some(Yielded::Item(item)),
+                    Poll::Ready(None) => Some(Yielded::End),
+                    Poll::Pending => None,
+                },
                 Err(message) => Some(Yielded::Panic(message)),
             };
             self.due = self.emitted.len();
-            if self.due == 0 && self.held.is_none() {
-                return match self.emitted.poll_recv(cx) {
+            if self.due > 0 {
+                self.held = yielded;
+                continue;
+            }
+            return match yielded {
+                // What mostly happens: the tool has emitted nothing.
+                Some(yielded) => Poll::Ready(yielded),
+                None => match self.emitted.poll_recv(cx) {
                     Poll::Ready(Some(emitted)) => Poll::Ready(Yielded::Item(emitted.item)),
                     Poll::Ready(None) | Poll::Pending => Poll::Pending,
-                };
-            }
+                },
+            };
         }
     }
 }
@@ -309,6 +325,12 @@ impl Stream for CallTool {
                 return Poll::Ready(None);
             };
             match std::task::ready!(run.poll(cx)) {
+                // Nothing lies before it, so it need not wait in the line.
+                Yielded::Item(ToolYield::Event(event)) => {
+                    if let Some(event) = this.passed(event) {
+                        return Poll::Ready(Some(CallItem::Event(event)));
+                    }
+                }
                 Yielded::Item(item) => this.accept(item),
                 Yielded::End => this.end(None),
                 Yielded::Panic(message) => {

@@ -160,7 +160,7 @@ impl Stream for ExecuteToolCall {
             let Some(acting) = &mut self.acting else {
                 return Poll::Ready(None);
             };
-            match catch(|| Pin::new(acting).poll_next(cx)) {
+            match acting.poll_caught(cx) {
                 // It runs from here on, unless it waits for leave to.
                 Ok(Poll::Pending) if !self.is_started && !self.gate.is_asking() => self.start(),
                 Ok(Poll::Pending) => return Poll::Pending,
@@ -170,6 +170,10 @@ impl Stream for ExecuteToolCall {
                         // A question, what is said meanwhile, and its answer.
                         if !was_asking && !self.gate.is_asking() {
                             self.start();
+                        }
+                        // Mostly nothing lies before it, and it need not wait in the line.
+                        if self.ready.is_empty() {
+                            return Poll::Ready(Some(Executed::Event(event)));
                         }
                         self.ready.push_back(Executed::Event(event));
                     }

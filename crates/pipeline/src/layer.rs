@@ -9,7 +9,11 @@ use std::{
 
 use futures::{Stream, StreamExt, stream::FusedStream};
 
-use crate::{CallItem, CallTool, ToolCall, ToolContext, Toolkit, panics::drop_quietly, until::Until};
+use crate::{
+    CallItem, CallTool, ToolCall, ToolContext, Toolkit,
+    panics::{catch, drop_quietly},
+    until::Until,
+};
 
 /// How many bytes of content one call may give: 16 MiB.
 pub const DEFAULT_OUTPUT_LIMIT: usize = 16 * 1024 * 1024;
@@ -155,6 +159,14 @@ impl ActingStream {
     /// and after at most 16 items that came without a pause.
     pub fn until(self, cut: impl Future<Output = String> + Send + 'static) -> Self {
         Self::boxed(Until::new(self, cut))
+    }
+
+    /// Polls it, and gives the message of a layer's panic. A tool's own are caught where it is polled.
+    pub(crate) fn poll_caught(&mut self, cx: &mut Context<'_>) -> Result<Poll<Option<CallItem>>, String> {
+        match &mut self.0 {
+            Inner::Direct(stream) => Ok(Pin::new(stream).poll_next(cx)),
+            Inner::Layered(_) | Inner::Ended => catch(|| Pin::new(&mut *self).poll_next(cx)),
+        }
     }
 
     /// Drops what it wraps, which is not ours and may panic.

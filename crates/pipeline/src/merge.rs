@@ -32,16 +32,23 @@ pub struct Merge<S> {
     /// Places of streams that ended, to be taken by new ones.
     vacant: Vec<usize>,
     pushed: u64,
-    line: Arc<Line>,
+    /// The streams that are to be polled, in order. A stream that gives an item returns to it, which concerns no other
+    /// thread and so takes no lock.
+    line: VecDeque<Ticket>,
+    woken: Arc<Woken>,
+    /// Whether the reader waits to be woken, or did when it was last here.
+    is_registered: bool,
 }
 
 struct Child<S> {
     stream: S,
     waker: Waker,
     state: Arc<ChildWaker>,
+    /// Whether it stands in the line, so that it does so once.
+    is_in_line: bool,
 }
 
-/// Which stream stands in the line.
+/// Which stream is meant.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Ticket {
     index: usize,
@@ -50,18 +57,20 @@ struct Ticket {
     serial: u64,
 }
 
-/// The streams that are to be polled, in order, and who waits for one.
+/// The streams that were woken and do not stand in the line yet, and who waits for one.
 #[derive(Default)]
-struct Line {
-    ready: Mutex<VecDeque<Ticket>>,
+struct Woken {
+    tickets: Mutex<VecDeque<Ticket>>,
+    /// Whether there are any: a look that takes no lock.
+    any: AtomicBool,
     reader: AtomicWaker,
 }
 
 struct ChildWaker {
     ticket: Ticket,
-    /// Whether the stream stands in the line, so that it does so once.
-    is_queued: AtomicBool,
-    line: Arc<Line>,
+    /// Whether the stream was woken and not yet put in the line, so that it is noted once.
+    is_woken: AtomicBool,
+    woken: Arc<Woken>,
 }
 
 impl Wake for ChildWaker {
@@ -70,27 +79,32 @@ impl Wake for ChildWaker {
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
-        if !self.is_queued.swap(true, Ordering::AcqRel) {
-            self.line.push(self.ticket);
-            self.line.reader.wake();
+        if !self.is_woken.swap(true, Ordering::AcqRel) {
+            self.woken.push(self.ticket);
+            self.woken.reader.wake();
         }
     }
 }
 
-impl Line {
+impl Woken {
     fn push(&self, ticket: Ticket) {
-        self.ready.lock().unwrap_or_else(PoisonError::into_inner).push_back(ticket);
-    }
-
-    fn pop(&self) -> Option<Ticket> {
-        self.ready.lock().unwrap_or_else(PoisonError::into_inner).pop_front()
+        self.tickets.lock().unwrap_or_else(PoisonError::into_inner).push_back(ticket);
+        // Behind the ticket: who takes the mark away finds it.
+        self.any.store(true, Ordering::Release);
     }
 }
 
 impl<S> Merge<S> {
     /// A merge without streams.
     pub fn new() -> Self {
-        Self { children: Vec::new(), vacant: Vec::new(), pushed: 0, line: Arc::default() }
+        Self {
+            children: Vec::new(),
+            vacant: Vec::new(),
+            pushed: 0,
+            line: VecDeque::new(),
+            woken: Arc::default(),
+            is_registered: false,
+        }
     }
 
     /// Adds a stream, at the end of the line.
@@ -98,15 +112,16 @@ impl<S> Merge<S> {
         let index = self.vacant.pop().unwrap_or(self.children.len());
         let ticket = Ticket { index, serial: self.pushed };
         self.pushed += 1;
-        let line = Arc::clone(&self.line);
-        let state = Arc::new(ChildWaker { ticket, is_queued: AtomicBool::new(true), line });
-        let child = Some(Child { stream, waker: Waker::from(Arc::clone(&state)), state });
+        let woken = Arc::clone(&self.woken);
+        let state = Arc::new(ChildWaker { ticket, is_woken: AtomicBool::new(false), woken });
+        let waker = Waker::from(Arc::clone(&state));
+        let child = Some(Child { stream, waker, state, is_in_line: true });
         match self.children.get_mut(index) {
             Some(place) => *place = child,
             None => self.children.push(child),
         }
-        self.line.push(ticket);
-        self.line.reader.wake();
+        self.line.push_back(ticket);
+        self.woken.reader.wake();
     }
 
     /// How many streams have not ended.
@@ -119,6 +134,26 @@ impl<S> Merge<S> {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
+    }
+
+    /// Puts the streams that were woken at the end of the line.
+    fn take_woken(&mut self) {
+        // The mark goes before the tickets do, so that one that comes in between is looked for again.
+        if !self.woken.any.load(Ordering::Acquire) || !self.woken.any.swap(false, Ordering::AcqRel) {
+            return;
+        }
+        let Self { children, line, woken, .. } = self;
+        for ticket in woken.tickets.lock().unwrap_or_else(PoisonError::into_inner).drain(..) {
+            let child = children.get_mut(ticket.index).and_then(Option::as_mut);
+            let Some(child) = child.filter(|child| child.state.ticket == ticket) else { continue };
+            // Before the stream is polled, so that a wake-up during the poll notes it again. A swap, not a store: whoever
+            // found the mark just before noted nothing, so what he did before must be seen by the poll.
+            child.state.is_woken.swap(false, Ordering::AcqRel);
+            if !child.is_in_line {
+                child.is_in_line = true;
+                line.push_back(ticket);
+            }
+        }
     }
 }
 
@@ -133,38 +168,56 @@ impl<S: Stream + Unpin> Stream for Merge<S> {
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<S::Item>> {
         let this = &mut *self;
-        // Before the line is looked at, so that a stream that is woken from now on wakes us.
-        this.line.reader.register(cx.waker());
+        // Whoever is at work need not be woken.
+        if std::mem::take(&mut this.is_registered) {
+            drop(this.woken.reader.take());
+        }
+        this.take_woken();
         // A stream that wakes itself goes to the end of the line again and again; after one round the executor decides.
         let mut round = this.len();
-        while round > 0 {
-            let Some(ticket) = this.line.pop() else { return Poll::Pending };
-            let Some(place) = this.children.get_mut(ticket.index) else { continue };
-            let Some(child) = place.as_mut().filter(|child| child.state.ticket == ticket) else { continue };
-            round -= 1;
-            // Before the stream is polled, so that a wake-up during the poll queues it again. A swap, not a store: whoever
-            // found it queued just before did not queue it, so what he did before must be seen by this poll.
-            child.state.is_queued.swap(false, Ordering::AcqRel);
-            match Pin::new(&mut child.stream).poll_next(&mut Context::from_waker(&child.waker)) {
-                Poll::Ready(Some(item)) => {
-                    // The reader need not be woken: it is at work.
-                    if !child.state.is_queued.swap(true, Ordering::AcqRel) {
-                        this.line.push(ticket);
+        loop {
+            while round > 0
+                && let Some(ticket) = this.line.pop_front()
+            {
+                let Some(place) = this.children.get_mut(ticket.index) else { continue };
+                let Some(child) = place else { continue };
+                round -= 1;
+                child.is_in_line = false;
+                match Pin::new(&mut child.stream).poll_next(&mut Context::from_waker(&child.waker)) {
+                    Poll::Ready(Some(item)) => {
+                        child.is_in_line = true;
+                        this.line.push_back(ticket);
+                        return Poll::Ready(Some(item));
                     }
-                    return Poll::Ready(Some(item));
+                    Poll::Ready(None) => {
+                        // It stays marked, so that late wake-ups do nothing.
+                        child.state.is_woken.store(true, Ordering::Release);
+                        let ended = place.take();
+                        this.vacant.push(ticket.index);
+                        drop_quietly(ended);
+                    }
+                    Poll::Pending => {}
                 }
-                Poll::Ready(None) => {
-                    // It stays marked, so that late wake-ups do nothing.
-                    child.state.is_queued.store(true, Ordering::Release);
-                    let ended = place.take();
-                    this.vacant.push(ticket.index);
-                    drop_quietly(ended);
+            }
+            if this.is_empty() {
+                return Poll::Ready(None);
+            }
+            this.take_woken();
+            if this.line.is_empty() {
+                // Only who is about to wait has to be woken. A stream that is woken from here on wakes us; one that was
+                // woken before is found by another look.
+                this.woken.reader.register(cx.waker());
+                this.is_registered = true;
+                this.take_woken();
+                if this.line.is_empty() {
+                    return Poll::Pending;
                 }
-                Poll::Pending => {}
+            }
+            if round == 0 {
+                cx.waker().wake_by_ref();
+                return Poll::Pending;
             }
         }
-        // Who stands in the line now was woken during the round, and that woke us.
-        if this.is_empty() { Poll::Ready(None) } else { Poll::Pending }
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {

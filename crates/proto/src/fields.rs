@@ -1,6 +1,9 @@
 //! An ordered list of named JSON values: what is left of an object when its known fields are taken.
 
-use std::{fmt, sync::Arc};
+use std::{
+    fmt,
+    sync::{Arc, LazyLock},
+};
 
 use serde::{
     Deserialize, Deserializer, Serialize, Serializer,
@@ -8,7 +11,11 @@ use serde::{
     ser::SerializeMap,
 };
 
-use crate::Json;
+use crate::{Json, Metadata};
+
+/// The names that the runtime writes again and again, each in memory once.
+static SHARED: LazyLock<Vec<Arc<str>>> =
+    LazyLock::new(|| Metadata::RESERVED.iter().map(|name| Arc::from(*name)).collect());
 
 /// Named JSON values in their order, each with its spelling.
 #[derive(Clone, Default, PartialEq, Eq)]
@@ -22,13 +29,14 @@ impl Fields {
     }
 
     /// Sets the value under `key`, in its place where the key exists, else at the end.
-    pub fn insert(&mut self, key: impl Into<Arc<str>>, value: impl Into<Json>) {
-        let key = key.into();
+    pub fn insert(&mut self, key: impl AsRef<str> + Into<Arc<str>>, value: impl Into<Json>) {
         let value = value.into();
-        match self.0.iter_mut().rev().find(|(name, _)| *name == key) {
-            Some((_, old)) => *old = value,
-            None => self.0.push((key, value)),
+        if let Some((_, old)) = self.0.iter_mut().rev().find(|(name, _)| **name == *key.as_ref()) {
+            *old = value;
+            return;
         }
+        let shared = SHARED.iter().find(|name| ***name == *key.as_ref()).map(Arc::clone);
+        self.0.push((shared.unwrap_or_else(|| key.into()), value));
     }
 
     /// Takes out every value under `key`; the last one where a key came twice.
@@ -64,9 +72,17 @@ impl Fields {
 
     /// These with those of `over` on top.
     pub(crate) fn overlay(&mut self, over: &Self) {
+        self.0.reserve(over.len());
         for (key, value) in &over.0 {
-            self.insert(Arc::clone(key), value.clone());
+            match self.0.iter_mut().rev().find(|(name, _)| name == key) {
+                Some((_, old)) => old.clone_from(value),
+                None => self.0.push((Arc::clone(key), value.clone())),
+            }
         }
+    }
+
+    pub(crate) fn retain(&mut self, mut keep: impl FnMut(&str) -> bool) {
+        self.0.retain(|(name, _)| keep(name));
     }
 
     /// How many bytes the fields are as a JSON object.

@@ -28,8 +28,8 @@ pub struct Metadata(Option<Arc<Inner>>);
 struct Inner {
     text: OnceLock<Box<RawValue>>,
     fields: OnceLock<Fields>,
-    /// How many bytes the text has.
-    written: usize,
+    /// How many bytes the text has, once somebody asked.
+    written: OnceLock<usize>,
 }
 
 impl Inner {
@@ -43,6 +43,22 @@ impl Inner {
     fn fields(&self) -> &Fields {
         let read = |text: &RawValue| serde_json::from_str(text.get()).unwrap_or_default();
         self.fields.get_or_init(|| self.text.get().map(|text| read(text)).unwrap_or_default())
+    }
+
+    fn written(&self) -> usize {
+        let count = || match self.text.get() {
+            Some(text) => text.get().len(),
+            None => self.fields().written(),
+        };
+        *self.written.get_or_init(count)
+    }
+
+    /// Its fields, to be changed.
+    fn edit(&mut self) -> Option<&mut Fields> {
+        self.fields();
+        self.text.take();
+        self.written.take();
+        self.fields.get_mut()
     }
 }
 
@@ -99,22 +115,29 @@ impl Metadata {
     /// With `key` set to a value whose spelling is kept.
     #[must_use]
     pub fn with_json(self, key: &str, value: Json) -> Self {
-        let mut fields = self.into_fields();
-        fields.insert(key, value);
-        Self::from(fields)
+        self.edited(|fields| fields.insert(key, value))
     }
 
     /// These fields with those of `over` on top: what both have comes from `over`.
     #[must_use]
-    pub fn merged(&self, over: &Self) -> Self {
+    pub fn merged(self, over: &Self) -> Self {
         if self.is_empty() {
             return over.clone();
         }
-        let Some(over) = over.fields() else {
-            return self.clone();
-        };
+        match over.fields() {
+            Some(over) => self.edited(|fields| fields.overlay(over)),
+            None => self,
+        }
+    }
+
+    /// With its fields changed: in place where nobody else has them.
+    fn edited(mut self, edit: impl FnOnce(&mut Fields)) -> Self {
+        if let Some(fields) = self.0.as_mut().and_then(Arc::get_mut).and_then(Inner::edit) {
+            edit(fields);
+            return self;
+        }
         let mut fields = self.fields().cloned().unwrap_or_default();
-        fields.overlay(over);
+        edit(&mut fields);
         Self::from(fields)
     }
 
@@ -125,9 +148,7 @@ impl Metadata {
             return self;
         }
         let mut fields = self.into_fields();
-        for key in Self::RESERVED {
-            fields.remove(key);
-        }
+        fields.retain(|key| !Self::RESERVED.contains(&key));
         Self::from(fields)
     }
 
@@ -143,7 +164,7 @@ impl Metadata {
 
     /// How many bytes it is as JSON.
     pub(crate) fn written(&self) -> usize {
-        self.0.as_ref().map_or(2, |inner| inner.written)
+        self.0.as_deref().map_or(2, Inner::written)
     }
 
     fn fields(&self) -> Option<&Fields> {
@@ -168,8 +189,8 @@ impl From<Fields> for Metadata {
         if fields.is_empty() {
             return Self(None);
         }
-        let written = fields.written();
-        Self(Some(Arc::new(Inner { text: OnceLock::new(), fields: OnceLock::from(fields), written })))
+        let fields = OnceLock::from(fields);
+        Self(Some(Arc::new(Inner { text: OnceLock::new(), fields, written: OnceLock::new() })))
     }
 }
 
@@ -180,7 +201,7 @@ impl TryFrom<Json> for Metadata {
         match json.as_str() {
             "{}" => Ok(Self(None)),
             text if text.starts_with('{') => {
-                let written = text.len();
+                let written = OnceLock::from(text.len());
                 let text = OnceLock::from(json.raw().to_owned());
                 Ok(Self(Some(Arc::new(Inner { text, fields: OnceLock::new(), written }))))
             }

@@ -26,6 +26,13 @@ pub trait Stamp: Send + Sync {
         EventId::from_ulid(self.unique())
     }
 
+    /// A fresh event id for an event that has this time. A stamp whose ids have a time in them need not read its clock for
+    /// it again; that is all that the time is for, and ids order nothing.
+    fn event_id_at(&self, at: Timestamp) -> EventId {
+        let _ = at;
+        self.event_id()
+    }
+
     /// A fresh block id.
     fn block_id(&self) -> BlockId {
         BlockId::new(text(self.unique()))
@@ -39,8 +46,9 @@ pub trait Stamp: Send + Sync {
     /// The ids of a new session and of the sub-agent in it: `ses_` and `sa_` before the same ULID. Nobody may derive one
     /// from the other, because foreign ones need not match.
     fn session_ids(&self) -> (SessionId, SubagentId) {
-        let ulid = text(self.ascending());
-        (SessionId::new(format!("ses_{ulid}")), SubagentId::new(format!("sa_{ulid}")))
+        let mut text = [0; ulid::ULID_LEN];
+        let ulid = &*Ulid::from_bytes(self.ascending()).array_to_str(&mut text);
+        (SessionId::new(["ses_", ulid].concat()), SubagentId::new(["sa_", ulid].concat()))
     }
 
     /// A fresh reply id.

@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use anabranch_proto::SessionId;
-use anabranch_session::{AppendError, LogError};
+use anabranch_session::{AppendError, LogError, RecoverError};
 
 /// Why a session takes no prompt, or why a reply's end is not to be had.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -33,6 +33,23 @@ pub enum SessionError {
 pub struct LogNotEmpty {
     /// How many events the log has had.
     pub events: u64,
+}
+
+/// Why a session does not go on from its log.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ResumeError {
+    /// The session's id is not stated; events of a root do not say it.
+    #[error(
+        "a session that goes on needs its id, which its log does not have; state it with `SessionBuilder::id`"
+    )]
+    NoId,
+    /// No log is stated.
+    #[error("a session that goes on needs its log; state it with `SessionBuilder::log`")]
+    NoLog,
+    /// The log has no session that can go on.
+    #[error(transparent)]
+    Log(#[from] RecoverError),
 }
 
 /// Nothing runs in a session now: it never did, or its run has ended.

@@ -59,7 +59,7 @@ pub use blocking::{Blocking, BlockingTool};
 pub use elsewhere::{
     Heard, Instruction, Instructions, Order, OrderHandle, OrderLimits, OrderRun, Policy, Runner, RunnerStream,
 };
-pub use error::{InvalidTimeout, LogNotEmpty, NotRunning, SessionError, SpawnError, SteerError};
+pub use error::{InvalidTimeout, LogNotEmpty, NotRunning, ResumeError, SessionError, SpawnError, SteerError};
 pub use limits::Limits;
 pub use model::{Model, ModelError, ModelItem, ModelRequest, ModelStream};
 pub use prompt::Prompt;

@@ -33,7 +33,8 @@ pub struct Limits {
     pub request: Duration,
     /// How many bytes a lossless reader may be behind before it holds producers back. 1 MiB by default.
     pub reader_window: usize,
-    /// How long a lossless reader may hold producers back. 30 seconds by default.
+    /// How long a lossless reader may hold producers back at a time: then they go on until it has caught up. 30 seconds by
+    /// default.
     pub stall: Duration,
 }
 

@@ -1,6 +1,7 @@
 //! The command line of `anabranch`.
 
 mod acp;
+mod demo;
 mod event_logs;
 mod nats;
 mod serve;

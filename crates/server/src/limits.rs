@@ -14,12 +14,18 @@ pub struct Limits {
     pub threads: usize,
     /// How many bytes of events a thread keeps. 16 MiB by default.
     pub log: usize,
+    /// How long a request waits for the thread's request before it to let the thread go, whose client may have left without
+    /// having been noticed. 1 second by default.
+    pub patience: Duration,
     /// How long a request waits for the run before it to end that its client left. 10 seconds by default.
     pub settle: Duration,
     /// How long responses may go on when the server is stopped; then their runs are stopped too. 10 seconds by default.
     pub drain: Duration,
     /// How long those stopped runs may take to end. 5 seconds by default.
     pub stop: Duration,
+    /// How long a client may read nothing of its response while something is to be read; then it is taken to have left. 2 minutes
+    /// by default.
+    pub unread: Duration,
     /// After what silence a comment is sent, by which a client that vanished is noticed. 15 seconds by default.
     pub keep_alive: Duration,
 }
@@ -31,9 +37,11 @@ impl Default for Limits {
             body_time: Duration::from_secs(10),
             threads: 64,
             log: 16 * 1024 * 1024,
+            patience: Duration::from_secs(1),
             settle: Duration::from_secs(10),
             drain: Duration::from_secs(10),
             stop: Duration::from_secs(5),
+            unread: Duration::from_secs(120),
             keep_alive: Duration::from_secs(15),
         }
     }
@@ -68,10 +76,24 @@ impl Limits {
         self
     }
 
+    /// How long a request waits for the thread's request before it to let the thread go.
+    #[must_use]
+    pub fn patience(mut self, time: Duration) -> Self {
+        self.patience = time;
+        self
+    }
+
     /// How long responses may go on when the server is stopped.
     #[must_use]
     pub fn drain(mut self, time: Duration) -> Self {
         self.drain = time;
+        self
+    }
+
+    /// How long a client may read nothing of its response while something is to be read.
+    #[must_use]
+    pub fn unread(mut self, time: Duration) -> Self {
+        self.unread = time;
         self
     }
 

@@ -3,13 +3,13 @@
 use std::{fmt, future::Future, pin::pin, sync::Arc};
 
 use anabranch_adapters::ag_ui::Mode;
-use anabranch_runtime::Agent;
+use anabranch_runtime::{Agent, Session};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
     Limits, RunAgentInput, ServeError, Token,
-    ag_ui::{MakeAgent, Runs},
+    ag_ui::{MakeAgent, Runs, Watch},
     http::{Guard, Shared, router},
 };
 
@@ -32,6 +32,7 @@ use crate::{
 #[must_use]
 pub struct Server {
     make: Box<MakeAgent>,
+    watch: Box<Watch>,
     mode: Mode,
     limits: Limits,
     token: Option<Token>,
@@ -41,7 +42,20 @@ impl Server {
     /// A server whose threads have the agents that `make` makes, each from its thread's first input. It is to be quick:
     /// other requests wait meanwhile.
     pub fn new(make: impl Fn(&RunAgentInput) -> Agent + Send + Sync + 'static) -> Self {
-        Self { make: Box::new(make), mode: Mode::default(), limits: Limits::default(), token: None }
+        Self {
+            make: Box::new(make),
+            watch: Box::new(|_, _| {}),
+            mode: Mode::default(),
+            limits: Limits::default(),
+            token: None,
+        }
+    }
+
+    /// Shows each thread's session to `watch` as it begins, with the thread's first input: so its events can be kept elsewhere,
+    /// from the first. It is to be quick, as what makes agents. By default nobody is shown any.
+    pub fn watched_by(mut self, watch: impl Fn(&RunAgentInput, &Session) + Send + Sync + 'static) -> Self {
+        self.watch = Box::new(watch);
+        self
     }
 
     /// What clients are told of children. By default everything.
@@ -62,7 +76,7 @@ impl Server {
         self
     }
 
-    /// Serves until `stop` is ready; then takes no more runs, waits for those under way, stops them when
+    /// Serves until `stop` is ready; then refuses new runs, waits for those under way, stops them when
     /// [their time](Limits::drain) is over, and ends all sessions.
     ///
     /// # Errors
@@ -75,31 +89,36 @@ impl Server {
         listener: TcpListener,
         stop: impl Future<Output = ()>,
     ) -> Result<(), ServeError> {
-        let Self { make, mode, limits, token } = self;
+        let Self { make, watch, mode, limits, token } = self;
         let address = listener.local_addr()?;
         if !address.ip().is_loopback() && token.is_none() {
             return Err(ServeError::Exposed { address });
         }
-        let runs = Arc::new(Runs::new(make, mode, limits));
-        let stopping = CancellationToken::new();
+        let runs = Arc::new(Runs::new(make, watch, mode, limits));
         let guard = Arc::new(Guard::new(token));
+        let [stopping, closing] = [CancellationToken::new(), CancellationToken::new()];
         let shared = Shared { runs: Arc::clone(&runs), guard, limits, stopping: stopping.clone() };
         let serving =
-            axum::serve(listener, router(shared)).with_graceful_shutdown(stopping.clone().cancelled_owned());
+            axum::serve(listener, router(shared)).with_graceful_shutdown(closing.clone().cancelled_owned());
         let mut serving = pin!(serving.into_future());
         tracing::info!(%address, "listening");
         tokio::select! {
-            ended = &mut serving => {
-                ended?;
-            }
+            ended = &mut serving => ended?,
             () = stop => {
                 tracing::info!("stopping: runs under way may end");
                 stopping.cancel();
-                if tokio::time::timeout(limits.drain, &mut serving).await.is_err() {
-                    tracing::warn!("runs under way are stopped");
-                    runs.stop();
-                    if tokio::time::timeout(limits.stop, &mut serving).await.is_err() {
-                        tracing::warn!("some clients do not read the end of their runs and are left");
+                // Whoever asks meanwhile is told to go elsewhere.
+                tokio::select! {
+                    ended = &mut serving => ended?,
+                    drained = tokio::time::timeout(limits.drain, runs.drained()) => {
+                        if drained.is_err() {
+                            tracing::warn!("runs under way are stopped");
+                            runs.stop();
+                        }
+                        closing.cancel();
+                        if tokio::time::timeout(limits.stop, &mut serving).await.is_err() {
+                            tracing::warn!("some clients do not read the end of their runs and are left");
+                        }
                     }
                 }
             }

@@ -62,6 +62,15 @@ struct OpenReply {
 /// The open reply and its message.
 pub(crate) type Open<'a> = (&'a mut Layout, &'a mut Message);
 
+/// A conversation that goes on behind these messages.
+impl From<Vec<Message>> for MessageAccumulator {
+    fn from(messages: Vec<Message>) -> Self {
+        let ids = messages.iter().map(|message| message.id.clone()).collect();
+        let run_start = messages.len();
+        Self { messages, ids, run_start, run_ended: true, ..Self::default() }
+    }
+}
+
 impl MessageAccumulator {
     /// Nothing said yet.
     #[must_use]

@@ -96,11 +96,7 @@ impl EventProcessor {
         .source_type(spawn.source_type)
         .depth(parent_record.depth + 1);
         let stated_parent = (parent_record.id != *stated).then(|| stated.clone());
-        // Until the child has said something itself, its metadata is what the spawn brought from the application.
-        let metadata = Metadata::default()
-            .with("subagent_id", announced.subagent_id.as_str())
-            .merged(&announced.metadata.clone().without_reserved());
-        self.open(node, Run::new(scope.into(), metadata, announced.counting));
+        self.open(node, Run::new(scope.into(), announced.counting));
         if stated_parent.is_some() {
             self.counters.reparented += 1;
         }
@@ -160,24 +156,34 @@ impl EventProcessor {
         }
     }
 
-    /// What a spawn says once run, sub-agent, parent, depth and who waits for it are the tree's.
+    /// What a spawn is to say where run, sub-agent, parent, depth or who waits for it are not what the tree has.
     pub(crate) fn correct(
         &self,
         spawn: &SpawnSessionStart,
         run: u32,
-        subagent_id: SubagentId,
+        subagent_id: &SubagentId,
         opened: &Opened,
-    ) -> SpawnSessionStart {
+    ) -> Option<SpawnSessionStart> {
+        let parent = self.tree.record(opened.parent);
+        let is_right = spawn.run == Some(run)
+            && spawn.subagent_id.as_ref() == Some(subagent_id)
+            && spawn.spawn_mechanism == opened.mechanism
+            && spawn.tool_call_id == opened.tool_call_id
+            && parent
+                .is_none_or(|parent| spawn.parent_session_id == parent.id && spawn.depth == parent.depth + 1);
+        if is_right {
+            return None;
+        }
         let mut corrected = spawn.clone();
         corrected.run = Some(run);
-        corrected.subagent_id = Some(subagent_id);
+        corrected.subagent_id = Some(subagent_id.clone());
         corrected.spawn_mechanism = opened.mechanism;
         corrected.tool_call_id.clone_from(&opened.tool_call_id);
-        if let Some(parent) = self.tree.record(opened.parent) {
+        if let Some(parent) = parent {
             corrected.parent_session_id = parent.id.clone();
             corrected.depth = parent.depth + 1;
         }
-        corrected
+        Some(corrected)
     }
 
     /// Remembers by which call of its parent a child was spawned.
@@ -185,6 +191,16 @@ impl EventProcessor {
         if let (Some(call), Some(node)) = (call, self.nodes.get_mut(parent)) {
             node.called.entry(call.clone()).or_default().push(child);
         }
+    }
+
+    /// What the spawn of a child brought from the application, and whose it is: the metadata of what is made for a run that
+    /// has not said anything itself.
+    pub(crate) fn brought(&self, node: usize) -> Metadata {
+        let Some(record) = self.tree.record(node) else { return Metadata::default() };
+        let Some(subagent_id) = &record.subagent_id else { return Metadata::default() };
+        Metadata::default()
+            .with_json("subagent_id", subagent_id.as_str().into())
+            .merged(&record.metadata.clone().without_reserved())
     }
 
     pub(crate) fn scope_of(&self, node: usize) -> Scope {

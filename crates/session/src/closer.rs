@@ -189,15 +189,15 @@ impl EventProcessor {
     fn close_calls(&mut self, node: usize, reply: Option<&ReplyId>, ending: &Ending, io: &mut Io<'_>) {
         let Some(run) = self.run(node) else { return };
         let within = |of: &ReplyId| reply.is_none_or(|reply| reply == of);
-        let state = ending.result_state();
         for (id, call) in run.calls.select(|call| within(&call.reply) && call.result != CallResult::Given) {
+            let (state, text) = ending.result(&call);
             let child = self.waited_for(node, &id);
             self.close_called(node, &id, state, io);
             if call.result == CallResult::Missing {
                 self.emit(node, ToolResultStart::new(call.reply.clone(), id.clone(), call.name), io);
             }
             if !self.messages_of(node).is_some_and(|messages| messages.has_output(&id)) {
-                let text = ToolResultTextDelta::new(call.reply.clone(), id.clone(), ending.result_text());
+                let text = ToolResultTextDelta::new(call.reply.clone(), id.clone(), text);
                 self.emit(node, text, io);
             }
             let response = child.map(|child| self.response(node, child)).unwrap_or_default();

@@ -97,14 +97,14 @@ impl EventProcessor {
             parent = %scope.parent_session_id,
             "a child's event came before its spawn; announced it from the event"
         );
-        let corrected = self.correct(&spawn, run, scope.subagent_id.clone(), &opened);
+        let corrected = self.correct(&spawn, run, &scope.subagent_id, &opened).unwrap_or(spawn);
         let parent = self.scope_of(opened.parent);
         let metadata = with_stated_parent(&metadata, opened.stated_parent.as_ref());
         let metadata = match parent.child() {
             Some(parent) => metadata.with("subagent_id", parent.subagent_id.as_str()),
             None => metadata,
         };
-        let spawn = Event::new(io.stamp.event_id(), at, parent, metadata, corrected);
+        let spawn = Event::new(io.stamp.event_id_at(at), at, parent, metadata, corrected);
         self.admit_announcement(Arc::new(spawn), None, io);
         Some(opened.node)
     }

@@ -21,7 +21,7 @@ pub trait EventLog: fmt::Debug + Send + Sync {
     /// When the log takes no more, or the batch does not follow what it has; nothing of the batch was appended.
     fn append(&self, batch: &[Admitted]) -> Result<(), AppendError>;
 
-    /// The events after number `after`, at most `max`; an empty batch where there are none, and where `max` is 0.
+    /// The events after number `after`: at most `max`, at least one where there are any, none where `max` is 0.
     ///
     /// Never waits for events to come. Dropping the future loses nothing.
     ///
@@ -34,6 +34,13 @@ pub trait EventLog: fmt::Debug + Send + Sync {
     /// It is that of the last event appended, but for a log that holds some back until a crash cannot lose them.
     /// Marked as changed without a change where such a log will give no more: [`read`](Self::read) then says why.
     fn appended(&self) -> watch::Receiver<u64>;
+
+    /// The number of the last event appended, which readers may not see yet.
+    ///
+    /// By default that of the last event that can be read.
+    fn last(&self) -> u64 {
+        *self.appended().borrow()
+    }
 
     /// The number of the last event that outlives this process, to be watched.
     ///

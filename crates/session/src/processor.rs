@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use anabranch_proto::{
-    Admitted, ChildScope, Event, EventId, EventKind, Message, Metadata, Offset, Scope, SessionId, Stamp,
-    TextBlock, Timestamp, ToolCallId,
+    Admitted, ChildScope, Event, EventId, EventKind, Message, Offset, Scope, SessionId, Stamp, TextBlock,
+    Timestamp, ToolCallId,
     event::{MessageOrigin, UserMessage},
 };
 
@@ -41,8 +41,8 @@ pub struct EventProcessor {
     pub(crate) refused: Refused,
     pub(crate) counters: Counters,
     recent: Recent,
-    conversation: MessageAccumulator,
-    seq: u64,
+    pub(crate) conversation: MessageAccumulator,
+    pub(crate) seq: u64,
     state: State,
 }
 
@@ -253,21 +253,21 @@ impl EventProcessor {
 
     pub(crate) fn open_root(&mut self, at: Timestamp) {
         self.tree.begin_run(ROOT, self.tree.root().runs + 1, at);
-        self.open(ROOT, Run::new(Scope::Root, Metadata::default(), Counting::Counted));
+        self.open(ROOT, Run::new(Scope::Root, Counting::Counted));
     }
 
     /// Sees to it that a run has begun with a prompt: makes one where something else comes first.
     pub(crate) fn begin(&mut self, node: usize, first: Option<&Event>, io: &mut Io<'_>) {
-        let Some(run) = self.run_mut(node) else { return };
-        if run.progress == Progress::Begun {
+        if self.run(node).is_none_or(|run| run.progress == Progress::Begun) {
             return;
         }
-        run.progress = Progress::Begun;
-        if let Some(event) = first {
-            run.metadata = event.metadata.clone();
-            if let EventKind::UserMessage(_) = event.kind {
-                return;
-            }
+        let metadata = first.map_or_else(|| self.brought(node), |event| event.metadata.clone());
+        if let Some(run) = self.run_mut(node) {
+            run.progress = Progress::Begun;
+            run.metadata = metadata;
+        }
+        if let Some(EventKind::UserMessage(_)) = first.map(|event| &event.kind) {
+            return;
         }
         let prompt = self.tree.record(node).and_then(|record| record.metadata.get_str("prompt"));
         let content = prompt.map(|prompt| TextBlock::new(prompt).into());
@@ -280,7 +280,7 @@ impl EventProcessor {
     pub(crate) fn emit(&mut self, node: usize, kind: impl Into<EventKind>, io: &mut Io<'_>) {
         if let Some(run) = self.run(node) {
             let (scope, metadata) = (run.scope.clone(), run.metadata.clone());
-            let event = Event::new(io.stamp.event_id(), io.at, scope, metadata, kind);
+            let event = Event::new(io.stamp.event_id_at(io.at), io.at, scope, metadata, kind);
             self.counters.synthesised += 1;
             self.admit_own(node, Arc::new(event), io);
         }
@@ -290,8 +290,11 @@ impl EventProcessor {
     fn admit_own(&mut self, node: usize, event: Arc<Event>, io: &mut Io<'_>) {
         if let Some(run) = self.nodes.get_mut(node).and_then(|node| node.run.as_mut()) {
             run.track(&event);
-            let messages = if node == ROOT { &mut self.conversation } else { &mut run.messages };
-            messages.apply(&event);
+            if node == ROOT {
+                self.conversation.apply(&event);
+            } else {
+                run.messages.apply(&event);
+            }
         }
         if let EventKind::ToolCallStart(_) = event.kind {
             self.tree.count_tool_call(node);
@@ -328,8 +331,8 @@ impl EventProcessor {
     }
 
     /// The messages of an open run's session.
-    pub(crate) fn messages_of(&self, node: usize) -> Option<&MessageAccumulator> {
-        if node == ROOT { Some(&self.conversation) } else { Some(&self.run(node)?.messages) }
+    pub(crate) fn messages_of(&mut self, node: usize) -> Option<&MessageAccumulator> {
+        if node == ROOT { Some(&self.conversation) } else { Some(self.run_mut(node)?.messages.made()) }
     }
 
     /// Opens a run and makes its scope known.

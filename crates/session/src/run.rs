@@ -17,11 +17,43 @@ pub(crate) struct Run {
     pub(crate) progress: Progress,
     pub(crate) counting: Counting,
     /// The child's messages. The root's outlive its runs and are the processor's.
-    pub(crate) messages: MessageAccumulator,
+    pub(crate) messages: Messages,
     pub(crate) replies: Ordered<ReplyId, ()>,
     pub(crate) model_calls: Ordered<ReplyId, ()>,
     pub(crate) blocks: Ordered<BlockId, OpenBlock>,
     pub(crate) calls: Ordered<ToolCallId, OpenCall>,
+}
+
+/// A child's messages, made of its events when somebody asks for them or they have become many: most children end by
+/// their own word, and nobody asks.
+#[derive(Debug, Default)]
+pub(crate) struct Messages {
+    accumulator: MessageAccumulator,
+    /// What the accumulator has not had yet.
+    events: Vec<Arc<Event>>,
+    bytes: usize,
+}
+
+impl Messages {
+    /// How many events wait at most, and of how many bytes.
+    const MOST_EVENTS: usize = 32;
+    const MOST_BYTES: usize = 16 * 1024;
+
+    pub(crate) fn apply(&mut self, event: &Arc<Event>) {
+        self.bytes += event.approximate_bytes();
+        self.events.push(Arc::clone(event));
+        if self.events.len() >= Self::MOST_EVENTS || self.bytes >= Self::MOST_BYTES {
+            self.made();
+        }
+    }
+
+    pub(crate) fn made(&mut self) -> &MessageAccumulator {
+        self.bytes = 0;
+        for event in self.events.drain(..) {
+            self.accumulator.apply(&event);
+        }
+        &self.accumulator
+    }
 }
 
 /// Whether a run has had an event of its own.
@@ -60,6 +92,8 @@ pub(crate) struct OpenCall {
     pub(crate) reply: ReplyId,
     pub(crate) arguments: Arguments,
     pub(crate) result: CallResult,
+    /// Whether a person was asked whether it may run, and has not answered.
+    pub(crate) is_asked: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,13 +110,13 @@ pub(crate) enum CallResult {
 }
 
 impl Run {
-    pub(crate) fn new(scope: Scope, metadata: Metadata, counting: Counting) -> Self {
+    pub(crate) fn new(scope: Scope, counting: Counting) -> Self {
         Self {
             scope,
-            metadata,
+            metadata: Metadata::default(),
             progress: Progress::Announced,
             counting,
-            messages: MessageAccumulator::new(),
+            messages: Messages::default(),
             replies: Ordered::default(),
             model_calls: Ordered::default(),
             blocks: Ordered::default(),
@@ -116,6 +150,7 @@ impl Run {
                     reply: start.reply_id.clone(),
                     arguments: Arguments::Open,
                     result: CallResult::Missing,
+                    is_asked: false,
                 };
                 self.calls.insert(start.tool_call_id.clone(), call);
             }
@@ -131,6 +166,7 @@ impl Run {
                         reply: start.reply_id.clone(),
                         arguments: Arguments::Complete,
                         result: CallResult::Open,
+                        is_asked: false,
                     };
                     self.calls.insert(start.tool_call_id.clone(), call);
                 }
@@ -148,6 +184,16 @@ impl Run {
                     });
                 }
             }
+            EventKind::RequireUserConfirm(require) => {
+                for call in &require.tool_calls {
+                    self.settle(&call.id, |call| call.is_asked = true);
+                }
+            }
+            EventKind::UserConfirmResult(result) => {
+                for answer in &result.confirm_results {
+                    self.settle(&answer.tool_call.id, |call| call.is_asked = false);
+                }
+            }
             EventKind::TextBlockDelta(_)
             | EventKind::ThinkingBlockDelta(_)
             | EventKind::DataBlockDelta(_)
@@ -155,9 +201,7 @@ impl Run {
             | EventKind::ToolCallDelta(_)
             | EventKind::ToolResultTextDelta(_)
             | EventKind::ToolResultDataDelta(_)
-            | EventKind::RequireUserConfirm(_)
             | EventKind::RequireExternalExecution(_)
-            | EventKind::UserConfirmResult(_)
             | EventKind::UserInterrupt(_)
             | EventKind::ExceedMaxIters(_)
             | EventKind::Custom(_)

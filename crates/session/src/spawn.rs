@@ -104,16 +104,18 @@ impl EventProcessor {
         if let Some(node) = self.nodes.get_mut(opened.node) {
             node.spawned_by = Some(event.id.clone());
         }
-        let corrected = self.correct(spawn, run, subagent_id, &opened);
+        let corrected = self.correct(spawn, run, &subagent_id, &opened);
         let scope = self.scope_of(opened.parent);
-        if corrected == *spawn && scope == event.scope && opened.stated_parent.is_none() {
+        if corrected.is_none() && scope == event.scope && opened.stated_parent.is_none() {
             self.admit_announcement(Arc::clone(event), Some(fresh), io);
         } else {
             self.counters.rewritten += 1;
             let mut rewritten = Event::clone(event);
             rewritten.scope = scope;
             rewritten.metadata = with_stated_parent(&event.metadata, opened.stated_parent.as_ref());
-            rewritten.kind = corrected.into();
+            if let Some(corrected) = corrected {
+                rewritten.kind = corrected.into();
+            }
             self.admit_announcement(Arc::new(rewritten), Some(fresh), io);
         }
     }

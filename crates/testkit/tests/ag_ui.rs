@@ -114,6 +114,8 @@ fn what_the_client_forgives_and_the_protocol_forbids_is_refused() {
     let end = r#"{"type":"TEXT_MESSAGE_END","messageId":"m"}"#;
     let call = r#"{"type":"TOOL_CALL_START","toolCallId":"k","toolCallName":"t"}"#;
     let call_end = r#"{"type":"TOOL_CALL_END","toolCallId":"k"}"#;
+    let text_of_call = r#"{"type":"TEXT_MESSAGE_START","messageId":"k"}"#;
+    let thought = r#"{"type":"REASONING_MESSAGE_START","messageId":"m","role":"reasoning"}"#;
     let result = r#"{"type":"TOOL_CALL_RESULT","messageId":"k:r","toolCallId":"k","content":""}"#;
     let cases: &[(&[&str], &str)] = &[
         (&[of_child, CHILD], "TEXT_MESSAGE_START is of `c`, which is not at work"),
@@ -122,6 +124,8 @@ fn what_the_client_forgives_and_the_protocol_forbids_is_refused() {
         (&[result], "the call `k` has not begun"),
         (&[call, result], "the call `k` has a result and its arguments are open"),
         (&[call, call_end, result, result], "the call `k` has two results"),
+        (&[text, end, thought], "the reasoning message `m` has the id of a message"),
+        (&[call, call_end, text_of_call], "the message `k` has the id of a call"),
     ];
     for (frames, what) in cases {
         assert_eq!(fault_of(Dialect::Attributed, frames).as_deref(), Some(*what));

@@ -1,6 +1,6 @@
 //! `cargo xtask interop`: other projects judge what we write, and we read what they write.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, ExitStatus};
 use std::{fs, io};
 
@@ -20,6 +20,9 @@ use python::Python;
 /// The package of the demo, and its program.
 const DEMO: &str = "anabranch-demo";
 
+/// The package of the server.
+const SERVER: &str = "anabranch-server";
+
 /// Why a judge cannot be asked.
 #[derive(Debug)]
 enum Obstacle {
@@ -33,6 +36,16 @@ impl From<Error> for Obstacle {
     fn from(error: Error) -> Self {
         Self::Failed(error)
     }
+}
+
+/// The Python of an environment in `folder` with these packages, made where it is missing; or why there is none.
+pub(crate) fn environment(folder: &Path, requirements: &Path) -> Result<PathBuf, String> {
+    Python::find().and_then(|python| python.environment(folder, requirements)).map_err(|obstacle| {
+        match obstacle {
+            Obstacle::Missing(why) => why,
+            Obstacle::Failed(error) => error.with_sources(),
+        }
+    })
 }
 
 /// Whom to ask.
@@ -104,6 +117,7 @@ fn agentscope(folder: &str) -> Result<ExitStatus, Obstacle> {
 fn ag_ui(folder: &str) -> Result<ExitStatus, Obstacle> {
     let version = node::find()?;
     let programs = Programs::build(DEMO)?;
+    let server = Programs::build(SERVER)?;
     let judge = programs.workspace_root.join("interop").join(folder);
     let place = programs.target_folder.join("interop").join(folder);
     node::install(&judge, &place, &version)?;
@@ -112,15 +126,17 @@ fn ag_ui(folder: &str) -> Result<ExitStatus, Obstacle> {
     let mut command = Command::new("node");
     command.arg(place.join("judge.mjs"));
     command.arg("--demo").arg(programs.executable(DEMO)?).arg("--out").arg(&results);
+    command.arg("--anabranch").arg(server.executable("anabranch")?);
     let snapshots = programs.workspace_root.join("crates/adapters/tests/transcripts/snapshots");
     command.arg("--snapshots").arg(snapshots);
+    command.arg("--page").arg(programs.workspace_root.join("docs/ag-ui.md"));
     Ok(process::status(&mut command)?)
 }
 
 fn acp(folder: &str) -> Result<ExitStatus, Obstacle> {
     // Both are asked for before anything takes its time.
     let (version, python) = (node::find()?, Python::find()?);
-    let programs = Programs::build("anabranch-server")?;
+    let programs = Programs::build(SERVER)?;
     let judge = programs.workspace_root.join("interop").join(folder);
     let place = programs.target_folder.join("interop").join(folder);
     node::install(&judge, &place, &version)?;

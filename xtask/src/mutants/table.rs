@@ -66,14 +66,14 @@ pub(super) const TABLE: &[Mutant] = &[
     Mutant {
         name: "a stream that gave an item is not polled again",
         file: "crates/pipeline/src/merge.rs",
-        old: "if !child.state.is_queued.swap(true, Ordering::AcqRel) {\n                        this.line.push(ticket);\n                    }",
-        new: "child.state.is_queued.store(true, Ordering::Release);",
+        old: "child.is_in_line = true;\n                        this.line.push_back(ticket);",
+        new: "child.is_in_line = true;",
     },
     Mutant {
         name: "a wake does not reach the merge's reader",
         file: "crates/pipeline/src/merge.rs",
-        old: "            self.line.push(self.ticket);\n            self.line.reader.wake();",
-        new: "            self.line.push(self.ticket);",
+        old: "            self.woken.push(self.ticket);\n            self.woken.reader.wake();",
+        new: "            self.woken.push(self.ticket);",
     },
     Mutant {
         name: "what is beneath a cancelled run has completed",
@@ -246,8 +246,8 @@ pub(super) const TABLE: &[Mutant] = &[
     Mutant {
         name: "a reader is held for what it does not want",
         file: "crates/runtime/src/session/window.rs",
-        old: "if last > unread.read {",
-        new: "if last > unread.read || true {",
+        old: "if last > unread.read && unread.waits != Waits::Never {",
+        new: "if unread.waits != Waits::Never {",
     },
     Mutant {
         name: "a run's last event leaves its turn to others",

@@ -32,6 +32,12 @@ pub(super) const TABLE: &[Row] = &[
     Row { package: "anabranch-session", may_use: &["anabranch-proto"], never: &[], only_with: CHANNELS },
     Row { package: "anabranch-adapters", may_use: &["anabranch-proto"], never: TOKIO, only_with: &[] },
     Row {
+        package: "anabranch-store",
+        may_use: &["anabranch-proto", "anabranch-session"],
+        never: &[],
+        only_with: &[],
+    },
+    Row {
         package: "anabranch-testkit",
         may_use: &["anabranch-proto", "anabranch-adapters"],
         never: &[],

@@ -5,9 +5,9 @@ use std::collections::HashMap;
 use agent_client_protocol_schema::v1::{
     Content, ContentBlock, SessionId, SessionReference, TextContent, ToolCallContent,
 };
-use anabranch_proto::BlockId;
 
 use super::meta;
+use crate::intent::{BlockKey, BlockKind, EndBlock, Piece};
 
 /// How much of a card is shown while it runs: clients replace the whole of it each time.
 const TAIL_BYTES: usize = 8 * 1024;
@@ -22,7 +22,7 @@ pub(super) struct Body {
     /// Links to files, behind the text.
     files: Vec<ToolCallContent>,
     /// Where the blocks that are not complete lie in `parts`.
-    open: HashMap<(PartKind, BlockId), usize>,
+    open: HashMap<BlockKey, usize>,
 }
 
 #[derive(Clone, Debug)]
@@ -32,7 +32,7 @@ struct Part {
 }
 
 /// What a piece of text is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum PartKind {
     /// What an agent said, or a tool answered.
     Text,
@@ -42,6 +42,15 @@ pub(super) enum PartKind {
     ToolCall,
     /// What became of it.
     Outcome,
+}
+
+impl From<BlockKind> for PartKind {
+    fn from(kind: BlockKind) -> Self {
+        match kind {
+            BlockKind::Text => Self::Text,
+            BlockKind::Thinking => Self::Thinking,
+        }
+    }
 }
 
 impl PartKind {
@@ -67,24 +76,23 @@ impl Body {
     }
 
     /// Appends to a block.
-    pub(super) fn say(&mut self, kind: PartKind, block: &BlockId, text: &str) {
-        let at = self.block(kind, block);
+    pub(super) fn say(&mut self, kind: BlockKind, piece: &Piece<'_>) {
+        let at = self.block(BlockKey::of_piece(kind, piece));
         if let Some(part) = self.parts.get_mut(at) {
-            part.text.push_str(text);
+            part.text.push_str(piece.text);
         }
     }
 
     /// Ends a block, whose text is `whole` where that is given.
-    pub(super) fn end_block(&mut self, block: &BlockId, whole: Option<&str>) {
+    pub(super) fn end_block(&mut self, end: &EndBlock<'_>, whole: Option<&str>) {
+        let block = BlockKey::of_end(end);
         if let Some(whole) = whole {
-            let at = self.block(PartKind::Text, block);
+            let at = self.block(block.clone());
             if let Some(part) = self.parts.get_mut(at) {
                 whole.clone_into(&mut part.text);
             }
         }
-        for kind in [PartKind::Text, PartKind::Thinking] {
-            self.open.remove(&(kind, block.clone()));
-        }
+        self.open.remove(&block);
     }
 
     /// Appends to the last piece, where it is of this kind and no block; else as a piece of its own.
@@ -145,13 +153,13 @@ impl Body {
         self.links.iter().cloned().map(SessionReference::new).map(ToolCallContent::from)
     }
 
-    fn block(&mut self, kind: PartKind, block: &BlockId) -> usize {
-        if let Some(at) = self.open.get(&(kind, block.clone())) {
+    fn block(&mut self, block: BlockKey) -> usize {
+        if let Some(at) = self.open.get(&block) {
             return *at;
         }
         let at = self.parts.len();
-        self.add(kind, "");
-        self.open.insert((kind, block.clone()), at);
+        self.add(block.kind.into(), "");
+        self.open.insert(block, at);
         at
     }
 }

@@ -117,7 +117,8 @@ fn about(call: Call<'_>, metadata: &Metadata) -> About {
     .metadata(metadata)
 }
 
-/// Arguments as JSON; as a text where a model wrote none.
+/// Arguments as JSON; as a text where a model wrote none, or `null`, which the protocol takes for none at all.
 pub(super) fn raw_input(text: &str) -> Option<Value> {
-    (!text.is_empty()).then(|| serde_json::from_str(text).unwrap_or_else(|_| Value::from(text)))
+    let value = || serde_json::from_str(text).ok().filter(|value: &Value| !value.is_null());
+    (!text.is_empty()).then(|| value().unwrap_or_else(|| Value::from(text)))
 }

@@ -6,8 +6,8 @@ use std::{
 };
 
 use agent_client_protocol_schema::v1::{
-    MessageId, RunningStateUpdate, SessionCancelCapabilities, SessionId as WireSessionId, SessionUpdate,
-    StateUpdate, SubagentSessionCapabilities, SubagentUpdate, ToolCall, ToolCallStatus, ToolCallUpdateFields,
+    RunningStateUpdate, SessionCancelCapabilities, SessionId as WireSessionId, SessionUpdate, StateUpdate,
+    SubagentSessionCapabilities, SubagentUpdate, ToolCall, ToolCallStatus, ToolCallUpdateFields,
 };
 use anabranch_proto::{Message as Final, Metadata, Outcome, SpawnMechanism, event::StreamComplete};
 use serde_json::{Value, json};
@@ -21,7 +21,7 @@ use super::{
     stop, text,
 };
 use crate::{
-    intent::{Child, CloseChild, UpdateChild},
+    intent::{BlockKind, Child, CloseChild, UpdateChild},
     sanitize,
 };
 
@@ -113,8 +113,7 @@ impl Client {
         match run.shown {
             Shown::Session => {
                 if !run.has_said && !said.is_empty() {
-                    let id = format!("{}/result", child.card.strip_prefix("spawn:").unwrap_or(&child.card));
-                    out(text::chunk(&run, PartKind::Text, MessageId::new(id), &said));
+                    out(text::chunk(&run, BlockKind::Text, text::id_of_result(child), &said));
                 }
                 let open = self.sessions.get_mut(&child.session).map_or(0, |runs| {
                     runs.open = runs.open.saturating_sub(1);

@@ -6,7 +6,7 @@ use std::{
 };
 
 use agent_client_protocol_schema::v1::{SessionId as WireSessionId, ToolCall, ToolCallUpdateFields};
-use anabranch_proto::{BlockId, SessionId};
+use anabranch_proto::SessionId;
 
 use super::{
     Message, Mode, Requests,
@@ -15,6 +15,7 @@ use super::{
     clock::Clock,
     meta::About,
 };
+use crate::intent::BlockKey;
 
 /// Where messages go.
 pub(super) type Out<'o> = dyn FnMut(Message) + 'o;
@@ -61,7 +62,7 @@ pub(super) struct Run {
     /// How many questions of its calls are open.
     pub(super) questions: usize,
     /// The blocks that are not complete and of which something was shown.
-    pub(super) blocks: HashSet<BlockId>,
+    pub(super) blocks: HashSet<BlockKey>,
     pub(super) has_said: bool,
 }
 

@@ -52,13 +52,10 @@ use std::sync::Arc;
 use agent_client_protocol_schema::v1::SessionId as WireSessionId;
 use anabranch_proto::{Event, Metadata, Timestamp};
 
-use self::{
-    body::PartKind,
-    client::{Client, Out},
-};
+use self::client::{Client, Out};
 use crate::{
     Adapter,
-    intent::{Intent, Intents},
+    intent::{BlockKind, Intent, Intents},
 };
 
 /// How children are shown.
@@ -134,8 +131,8 @@ impl Client {
             Intent::UpdateChild(update) => self.update_child(update, metadata, out),
             Intent::CloseChild(close) => self.close_child(close, metadata, out),
             Intent::CloseRoot(_) => self.close_root(out),
-            Intent::Text(piece) => self.say(PartKind::Text, piece, out),
-            Intent::Thought(piece) => self.say(PartKind::Thinking, piece, out),
+            Intent::Text(piece) => self.say(BlockKind::Text, piece, out),
+            Intent::Thought(piece) => self.say(BlockKind::Thinking, piece, out),
             Intent::EndBlock(end) => self.end_block(end, out),
             Intent::OpenCall(call) => self.open_call(call, metadata, out),
             Intent::CallArguments(piece) => self.add_input(piece),

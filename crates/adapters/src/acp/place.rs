@@ -34,7 +34,8 @@ impl Client {
             return true;
         }
         let root = self.root();
-        let on = if child.session.as_str() == &*root.0 {
+        // One that is called as the root is, or not at all, can be no session beside it.
+        let on = if child.session.as_str() == &*root.0 || child.session.as_str().is_empty() {
             None
         } else if self.announced.contains_key(&child.parent) {
             Some(WireSessionId::new(child.parent.as_str()))

@@ -1,33 +1,32 @@
 //! What agents say and think.
 
+use std::{borrow::Cow, sync::Arc};
+
 use agent_client_protocol_schema::v1::{ContentBlock, ContentChunk, MessageId, SessionUpdate, TextContent};
 use anabranch_proto::{BlockId, ReplyId};
 
 use super::{
     Message,
-    body::PartKind,
     client::{Client, Out, Run, Shown},
 };
-use crate::intent::{EndBlock, Piece, Speaker};
+use crate::intent::{BlockKey, BlockKind, Child, EndBlock, Piece, Speaker};
 
 impl Client {
-    pub(super) fn say(&mut self, kind: PartKind, piece: Piece<'_>, out: &mut Out<'_>) {
+    pub(super) fn say(&mut self, kind: BlockKind, piece: Piece<'_>, out: &mut Out<'_>) {
         let Some(run) = self.runs.get_mut(piece.speaker.card()).filter(|_| !piece.text.is_empty()) else {
             return;
         };
         run.has_said = true;
         match run.shown {
             Shown::Session => {
-                if !run.blocks.contains(piece.block) {
-                    run.blocks.insert(piece.block.clone());
-                }
-                let id = message_id(piece.speaker, piece.reply, piece.block);
+                run.blocks.insert(BlockKey::of_piece(kind, &piece));
+                let id = message_id(kind, piece.speaker, piece.reply, piece.block);
                 out(chunk(run, kind, id, piece.text));
             }
             Shown::Card | Shown::Quiet => {
-                let card = std::sync::Arc::clone(&run.card);
+                let card = Arc::clone(&run.card);
                 if let Some(card) = self.cards.get_mut(&card) {
-                    card.body.say(kind, piece.block, piece.text);
+                    card.body.say(kind, &piece);
                 }
                 self.touch(&card);
             }
@@ -43,15 +42,15 @@ impl Client {
         match run.shown {
             // What was shown cannot be taken back; a text that came with the end alone can still be shown.
             Shown::Session => {
-                if let (false, Some(text)) = (run.blocks.remove(end.block), whole) {
-                    let id = message_id(end.speaker, end.reply, end.block);
-                    out(chunk(run, PartKind::Text, id, text));
+                if let (false, Some(text)) = (run.blocks.remove(&BlockKey::of_end(&end)), whole) {
+                    let id = message_id(end.kind, end.speaker, end.reply, end.block);
+                    out(chunk(run, end.kind, id, text));
                 }
             }
             Shown::Card | Shown::Quiet => {
-                let card = std::sync::Arc::clone(&run.card);
+                let card = Arc::clone(&run.card);
                 if let Some(card) = self.cards.get_mut(&card) {
-                    card.body.end_block(end.block, whole);
+                    card.body.end_block(&end, whole);
                 }
                 if whole.is_some() {
                     self.touch(&card);
@@ -61,22 +60,44 @@ impl Client {
     }
 }
 
-pub(super) fn chunk(run: &Run, kind: PartKind, id: MessageId, text: &str) -> Message {
+pub(super) fn chunk(run: &Run, kind: BlockKind, id: MessageId, text: &str) -> Message {
     let chunk = ContentChunk::new(ContentBlock::Text(TextContent::new(text))).message_id(id);
     let update = match kind {
-        PartKind::Thinking => SessionUpdate::AgentThoughtChunk(chunk),
-        PartKind::Text | PartKind::ToolCall | PartKind::Outcome => SessionUpdate::AgentMessageChunk(chunk),
+        BlockKind::Thinking => SessionUpdate::AgentThoughtChunk(chunk),
+        BlockKind::Text => SessionUpdate::AgentMessageChunk(chunk),
     };
     Message::update(&run.session, update)
 }
 
 /// One message per block: a reply goes on after a tool call, and what it says then is no longer the message before.
-/// Producers count replies and blocks anew in each session and run, so a child's are told apart by both.
-fn message_id(speaker: Speaker<'_>, reply: &ReplyId, block: &BlockId) -> MessageId {
+/// Producers count replies and blocks anew in each session and run, and perhaps texts and thoughts apart, so an id has all of
+/// that; and what separates its parts is in none of them, so no two are equal whatever the parts are.
+fn message_id(kind: BlockKind, speaker: Speaker<'_>, reply: &ReplyId, block: &BlockId) -> MessageId {
+    let thought = match kind {
+        BlockKind::Text => "",
+        BlockKind::Thinking => "thought:",
+    };
+    let (reply, block) = (part(reply.as_str()), part(block.as_str()));
     MessageId::new(match speaker {
-        Speaker::Root => format!("{reply}/{block}"),
-        Speaker::Child(child) => {
-            format!("{}/{reply}/{block}", child.card.strip_prefix("spawn:").unwrap_or(&child.card))
-        }
+        Speaker::Root => format!("{thought}{reply}/{block}"),
+        Speaker::Child(child) => format!("{thought}{}/{reply}/{block}", run(child)),
     })
+}
+
+/// The id of what a child's end says, where the child itself said nothing.
+pub(super) fn id_of_result(child: &Child) -> MessageId {
+    MessageId::new(format!("result:{}", run(child)))
+}
+
+/// The name of a child's run, which its card has to itself.
+fn run(child: &Child) -> Cow<'_, str> {
+    part(child.card.strip_prefix("spawn:").unwrap_or(&child.card))
+}
+
+/// A part of an id, without what separates parts.
+fn part(id: &str) -> Cow<'_, str> {
+    if !id.contains(['%', '/', ':']) {
+        return Cow::Borrowed(id);
+    }
+    Cow::Owned(id.replace('%', "%25").replace('/', "%2F").replace(':', "%3A"))
 }

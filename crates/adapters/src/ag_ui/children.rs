@@ -1,7 +1,7 @@
 //! The children that were announced.
 
 use std::{
-    collections::{HashMap, HashSet},
+    collections::{BTreeSet, HashMap},
     sync::Arc,
 };
 
@@ -11,6 +11,7 @@ use anabranch_proto::{
 };
 
 use super::{ids, metadata::SpawnInfo, owner::Owner};
+use crate::unique::Unique;
 
 /// One run of a child session.
 #[derive(Clone, Debug)]
@@ -27,7 +28,7 @@ pub(super) struct Child {
     pub(super) metadata: Metadata,
     /// Whether it may go on when the root's run has ended: nobody waits for it, or for somebody above it.
     pub(super) outlives: bool,
-    pub(super) state: State,
+    state: State,
     /// In which run of the protocol it was announced last, counted from 1.
     pub(super) announced_in: u64,
     pub(super) owner: Owner,
@@ -50,8 +51,12 @@ pub(super) enum State {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Children {
     all: Vec<Child>,
+    /// A session's runs, in their order, which is that of their numbers.
     sessions: HashMap<SessionId, Vec<usize>>,
-    ids: HashSet<Arc<str>>,
+    /// Those that are at work.
+    open: BTreeSet<usize>,
+    suspended: BTreeSet<usize>,
+    ids: Unique,
 }
 
 impl Children {
@@ -70,14 +75,14 @@ impl Children {
             {
                 return None;
             }
-            None => last_run.saturating_add(1),
+            None => last_run.checked_add(1)?,
         };
         let above = self.last(&spawn.parent_session_id).is_some_and(|parent| parent.outlives);
-        let id = self.unique(&ids::of_child(&spawn.child_session_id, run));
+        let id = self.ids.take(&ids::of_child(&spawn.child_session_id, run));
         let info = SpawnInfo {
             spawn_mechanism: spawn.spawn_mechanism,
             source_type: spawn.source_type,
-            depth: spawn.depth,
+            depth: spawn.depth.max(1),
             run,
             child_session_id: spawn.child_session_id.clone(),
             subagent_id: spawn.subagent_id.clone(),
@@ -101,6 +106,7 @@ impl Children {
         let at = self.all.len();
         self.sessions.entry(child.session.clone()).or_default().push(at);
         self.all.push(child);
+        self.open.insert(at);
         Some(at)
     }
 
@@ -111,7 +117,8 @@ impl Children {
 
     pub(super) fn of_run(&self, session: &SessionId, run: u32) -> Option<usize> {
         let runs = self.sessions.get(session)?;
-        runs.iter().rev().copied().find(|at| self.get(*at).is_some_and(|child| child.run == run))
+        let number = |at: &usize| self.get(*at).map_or(0, |child| child.run);
+        runs.get(runs.binary_search_by_key(&run, number).ok()?).copied()
     }
 
     pub(super) fn get(&self, at: usize) -> Option<&Child> {
@@ -127,32 +134,48 @@ impl Children {
         self.sessions.get(session)?.last().and_then(|at| self.get(*at))
     }
 
-    /// The places of those in a state, in the order in which they were announced: parents first.
-    pub(super) fn in_state(&self, state: State) -> Vec<usize> {
-        let all = self.all.iter().enumerate();
-        all.filter(|(_, child)| child.state == state).map(|(at, _)| at).collect()
+    /// The places of those who are to be announced again, in the order in which they were announced: parents first.
+    pub(super) fn suspended(&self) -> Vec<usize> {
+        self.suspended.iter().copied().collect()
+    }
+
+    /// The places of those who are at work, in the same order.
+    pub(super) fn open(&self) -> Vec<usize> {
+        self.open.iter().copied().collect()
     }
 
     /// Whether the root's run has to wait for a child.
     pub(super) fn is_waited_for(&self) -> bool {
-        self.all.iter().any(|child| child.state == State::Open && !child.outlives)
+        self.open.iter().filter_map(|at| self.get(*at)).any(|child| !child.outlives)
     }
 
-    fn unique(&mut self, wanted: &str) -> Arc<str> {
-        let mut id: Arc<str> = wanted.into();
-        let mut count: u64 = 1;
-        while !self.ids.insert(Arc::clone(&id)) {
-            count += 1;
-            id = format!("{wanted}#{count}").into();
+    /// How far a child is from now on. Of one whose run is over, nothing is left but who it was.
+    pub(super) fn set(&mut self, at: usize, state: State) {
+        let Some(child) = self.all.get_mut(at) else {
+            return;
+        };
+        child.state = state;
+        self.open.remove(&at);
+        self.suspended.remove(&at);
+        match state {
+            State::Open => {
+                self.open.insert(at);
+            }
+            State::Suspended => {
+                self.suspended.insert(at);
+            }
+            State::Ended => child.forget(),
         }
-        id
     }
 }
 
 impl Child {
-    /// The run is over: nothing is left of it but who it was.
-    pub(super) fn end(&mut self) {
-        self.state = State::Ended;
+    /// Whether it has been announced and has not ended.
+    pub(super) fn is_open(&self) -> bool {
+        self.state == State::Open
+    }
+
+    fn forget(&mut self) {
         self.owner.forget();
         self.description = String::new();
         self.metadata = Metadata::default();

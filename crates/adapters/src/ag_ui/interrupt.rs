@@ -64,7 +64,7 @@ const EXECUTE: &str = "execute";
 /// The id of the question that a session's call asks.
 ///
 /// It names both, so that an answer finds the call even in a process that did not ask.
-pub(super) fn id(session: &SessionId, call: &ToolCallId, asked: Asked) -> String {
+fn id(session: &SessionId, call: &ToolCallId, asked: Asked) -> String {
     let mut id = match asked {
         Asked::Person => CONFIRM.to_owned(),
         Asked::Executor => EXECUTE.to_owned(),
@@ -125,37 +125,29 @@ fn parts(id: &str) -> Option<(Asked, SessionId, ToolCallId)> {
     Some((asked, session.replace("%3A", ":").replace("%25", "%").into(), call.into()))
 }
 
-/// A question that nobody has answered.
-#[derive(Clone, Debug)]
-pub(super) struct Question {
-    pub(super) session: SessionId,
-    pub(super) call: ToolCallId,
-    pub(super) asked: Asked,
-    /// What the client was told.
-    pub(super) told: Option<Interrupt>,
-}
-
-impl Question {
-    /// What the client is told.
-    pub(super) fn interrupt(&self, child: Option<Arc<str>>, call: &Arc<str>, name: &str) -> Interrupt {
-        let name = sanitize::line(name);
-        let id = id(&self.session, &self.call, self.asked);
-        let (reason, message, schema) = match self.asked {
-            Asked::Person => (
-                "tool_call",
-                format!("May `{name}` run?"),
-                r#"{"type":"object","properties":{"approved":{"type":"boolean"}},"required":["approved"]}"#,
-            ),
-            Asked::Executor => ("external_execution", format!("`{name}` is to be run elsewhere"), "{}"),
-        };
-        Interrupt {
-            subagent_run_id: child,
-            id,
-            reason,
-            message,
-            tool_call_id: Arc::clone(call),
-            response_schema: Json::parse(schema).unwrap_or_else(|_| Json::from(serde_json::Value::Null)),
-        }
+/// What the client is told of a question: `child` asks, where that is to be said, and the call is known to it by `id`.
+pub(super) fn of_question(
+    (session, call, asked): (&SessionId, &ToolCallId, Asked),
+    child: Option<Arc<str>>,
+    tool_call_id: &Arc<str>,
+    name: &str,
+) -> Interrupt {
+    let name = sanitize::line(name);
+    let (reason, message, schema) = match asked {
+        Asked::Person => (
+            "tool_call",
+            format!("May `{name}` run?"),
+            r#"{"type":"object","properties":{"approved":{"type":"boolean"}},"required":["approved"]}"#,
+        ),
+        Asked::Executor => ("external_execution", format!("`{name}` is to be run elsewhere"), "{}"),
+    };
+    Interrupt {
+        subagent_run_id: child,
+        id: id(session, call, asked),
+        reason,
+        message,
+        tool_call_id: Arc::clone(tool_call_id),
+        response_schema: Json::parse(schema).unwrap_or_else(|_| Json::from(serde_json::Value::Null)),
     }
 }
 

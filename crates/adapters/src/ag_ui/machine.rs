@@ -11,7 +11,7 @@ use super::{
     AgUi, Phase,
     children::State,
     frame::{Body, RawEvent, SubagentOutcome, Value, code, in_words, no_metadata},
-    interrupt::Question,
+    ids::What,
     metadata::Own,
     owner::Owner,
     writer::Writer,
@@ -51,9 +51,13 @@ impl AgUi {
             EventKind::TextBlockEnd(end) => {
                 owner.end_text(&end.reply_id, &end.block_id, end.text.as_deref(), ids, to);
             }
-            EventKind::ThinkingBlockStart(start) => owner.start_thought(&start.block_id, ids, to),
-            EventKind::ThinkingBlockDelta(delta) => owner.thought(&delta.block_id, &delta.delta, ids, to),
-            EventKind::ThinkingBlockEnd(end) => owner.end_thought(&end.block_id, to),
+            EventKind::ThinkingBlockStart(start) => {
+                owner.start_thought(&start.reply_id, &start.block_id, ids, to);
+            }
+            EventKind::ThinkingBlockDelta(delta) => {
+                owner.thought(&delta.reply_id, &delta.block_id, &delta.delta, ids, to);
+            }
+            EventKind::ThinkingBlockEnd(end) => owner.end_thought(&end.reply_id, &end.block_id, to),
             EventKind::ToolCallStart(start) => {
                 owner.start_call(&start.reply_id, &start.tool_call_id, &start.tool_call_name, ids, to);
             }
@@ -147,22 +151,22 @@ impl AgUi {
     /// Says that a child is at work, in each run in which it is.
     pub(super) fn announce(&mut self, at: usize, to: &mut Writer<'_, '_>) {
         let run = self.run;
-        let Some(child) = self.children.get_mut(at) else {
-            return;
-        };
-        child.state = State::Open;
-        child.announced_in = run;
+        self.children.set(at, State::Open);
+        if let Some(child) = self.children.get_mut(at) {
+            child.announced_in = run;
+        }
         let (Some(child), true) = (self.children.get(at), to.mode.announces()) else {
             return;
         };
         let is_root = child.parent == self.session;
-        let parent = self.children.last(&child.parent).filter(|_| !is_root);
+        // One can say that it is its own.
+        let parent = self.children.last(&child.parent).filter(|parent| !is_root && parent.id != child.id);
         let owner = parent.map_or(&self.root, |parent| &parent.owner);
         let call = child.parent_call.as_ref();
         let sent = call.and_then(|call| owner.call(call)).map(|(id, _)| Arc::clone(id));
         let message = call.and_then(|call| owner.message_of(call)).cloned();
         // Where the call was not seen, it would have had this id.
-        let parent_call = sent.or_else(|| call.map(|call| self.ids.of(&owner.id, call.as_str())));
+        let parent_call = sent.or_else(|| call.map(|call| self.ids.of(&owner.id, What::Call(call.clone()))));
         let body = Body::SubagentStarted {
             name: &sanitize::line(&child.name),
             description: &sanitize::line(&child.description),
@@ -187,7 +191,7 @@ impl AgUi {
                 child.learn(update);
                 child.outlives = above || child.info.spawn_mechanism != SpawnMechanism::Sync;
                 // Nothing is said in the name of a child that has ended.
-                (child.state == State::Open).then(|| Arc::clone(&child.id))
+                child.is_open().then(|| Arc::clone(&child.id))
             }
             None => speaker(&mut self.root, &mut self.children, scope).and_then(|owner| owner.id.clone()),
         };
@@ -199,17 +203,17 @@ impl AgUi {
         let Some(scope) = scope.child() else {
             return self.complete_root(complete, to);
         };
-        let Some(child) = self.children.of_scope(scope).and_then(|at| self.children.get_mut(at)) else {
+        let Some(at) = self.children.of_scope(scope) else {
             return;
         };
-        if child.state != State::Open {
+        let Some(child) = self.children.get_mut(at).filter(|child| child.is_open()) else {
             return;
-        }
+        };
         child.owner.close(to);
-        child.end();
         if to.mode.announces() {
             end_of_child(&child.id, complete, to);
         }
+        self.children.set(at, State::Ended);
         if let Phase::Finishing(root) = &mut self.phase
             && !self.children.is_waited_for()
         {
@@ -238,28 +242,14 @@ impl AgUi {
                 owner.arguments(&block.id, &block.input, to);
             }
             owner.end_arguments(&block.id, to);
-            let question =
-                self.questions.iter_mut().find(|question| question.is_of(session, &block.id, asked));
-            if let (Some(question), Some((id, name))) = (question, owner.call(&block.id)) {
+            if let Some((id, name)) = owner.call(&block.id) {
                 let child = to.mode.attribution(owner.id.as_deref()).and(owner.id.clone());
-                question.told = Some(question.interrupt(child, id, name));
-                is_new = true;
+                is_new |= self.questions.tell((session, &block.id, asked), child, (id, name));
             }
         }
         if is_new {
             self.interrupt_run(to);
         }
-    }
-}
-
-impl Question {
-    pub(super) fn is_of(
-        &self,
-        session: &anabranch_proto::SessionId,
-        call: &anabranch_proto::ToolCallId,
-        asked: Asked,
-    ) -> bool {
-        self.asked == asked && self.call == *call && self.session == *session
     }
 }
 
@@ -274,7 +264,7 @@ fn speaker<'s>(
     };
     let at = children.of_scope(scope)?;
     let child = children.get_mut(at)?;
-    (child.state == State::Open).then_some(&mut child.owner)
+    child.is_open().then_some(&mut child.owner)
 }
 
 fn end_of_child(id: &str, complete: &StreamComplete, to: &mut Writer<'_, '_>) {

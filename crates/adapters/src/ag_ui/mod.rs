@@ -44,6 +44,7 @@ mod machine;
 mod metadata;
 mod mode;
 mod owner;
+mod questions;
 mod runs;
 mod writer;
 
@@ -78,7 +79,7 @@ pub struct AgUi {
     root: owner::Owner,
     children: children::Children,
     ids: ids::SentIds,
-    questions: Vec<interrupt::Question>,
+    questions: questions::Questions,
     usage: runs::Tally,
     held: hold::Held,
     /// When the last event happened.
@@ -115,7 +116,7 @@ impl AgUi {
             root: owner::Owner::default(),
             children: children::Children::default(),
             ids: ids::SentIds::default(),
-            questions: Vec::new(),
+            questions: questions::Questions::default(),
             usage: runs::Tally::default(),
             held: hold::Held::default(),
             at: 0,
@@ -147,8 +148,7 @@ impl AgUi {
     /// An interrupt was answered: it is not told again, where another question ends the next run before the session says
     /// what came of the answer.
     pub fn answered(&mut self, answer: &Answer) {
-        self.questions
-            .retain(|question| !question.is_of(&answer.session, &answer.tool_call_id, answer.asked));
+        self.questions.answered(&answer.session, &answer.tool_call_id, answer.asked);
     }
 }
 

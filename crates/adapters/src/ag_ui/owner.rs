@@ -1,17 +1,20 @@
 //! What one speaker, the root or a child's run, has open.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{
+    collections::{HashMap, HashSet},
+    sync::Arc,
+};
 
 use anabranch_proto::{BlockId, ReplyId, ToolCallId, event::ToolResultEnd};
 
 use super::{
     Mode,
     frame::{Body, Value},
-    ids::{OwnerId, SentIds},
+    ids::{OwnerId, SentIds, What},
     metadata::Own,
     writer::Writer,
 };
-use crate::sanitize;
+use crate::{ordered::Ordered, sanitize};
 
 /// What one speaker has open. Whatever is opened here is closed here.
 #[derive(Clone, Debug, Default)]
@@ -20,18 +23,18 @@ pub(super) struct Owner {
     pub(super) id: OwnerId,
     /// What the speaker calls itself, where frames name nobody else.
     pub(super) name: Option<Arc<str>>,
-    texts: Vec<OpenBlock>,
-    thoughts: Vec<OpenBlock>,
+    texts: Ordered<(ReplyId, BlockId), OpenBlock>,
+    thoughts: Ordered<(ReplyId, BlockId), OpenBlock>,
     calls: HashMap<ToolCallId, Call>,
-    /// Models that are at work, each with its step.
+    /// Models that are at work, each with its step; and the names of the steps.
     models: Vec<Model>,
+    steps: HashSet<Arc<str>>,
     /// The last message of text, which the calls after it belong to.
     last_message: Option<(ReplyId, Arc<str>)>,
 }
 
 #[derive(Clone, Debug)]
 struct OpenBlock {
-    block: BlockId,
     id: Arc<str>,
     has_text: bool,
 }
@@ -62,7 +65,7 @@ enum Stage {
 struct Model {
     name: Arc<str>,
     /// The step, while it is open.
-    step: Option<String>,
+    step: Option<Arc<str>>,
 }
 
 impl Owner {
@@ -79,15 +82,16 @@ impl Owner {
         ids: &mut SentIds,
         to: &mut Writer<'_, '_>,
     ) {
-        if self.texts.iter().any(|open| open.block == *block) {
+        let key = (reply.clone(), block.clone());
+        if self.texts.contains(&key) {
             return;
         }
-        let id = ids.of(&self.id, block.as_str());
+        let id = ids.of(&self.id, What::Text(reply.clone(), block.clone()));
         let name = self.name.as_deref().filter(|_| to.mode == Mode::AttributionOnly).map(sanitize::line);
         let body = Body::TextMessageStart { message_id: &id, role: "assistant", name: name.as_deref() };
         to.put(self.id.as_deref(), body);
         self.last_message = Some((reply.clone(), Arc::clone(&id)));
-        self.texts.push(OpenBlock { block: block.clone(), id, has_text: false });
+        self.texts.push(key, OpenBlock { id, has_text: false });
     }
 
     /// Writes a piece of a text; one that is not open, because a run ended in its midst, goes on under its id.
@@ -103,7 +107,7 @@ impl Owner {
             return;
         }
         self.start_text(reply, block, ids, to);
-        if let Some(open) = self.texts.iter_mut().find(|open| open.block == *block) {
+        if let Some(open) = self.texts.get_mut(&(reply.clone(), block.clone())) {
             open.has_text = true;
             to.put(self.id.as_deref(), Body::TextMessageContent { message_id: &open.id, delta });
         }
@@ -119,39 +123,48 @@ impl Owner {
         to: &mut Writer<'_, '_>,
     ) {
         let owner = self.id.clone();
+        let key = (reply.clone(), block.clone());
+        let what = What::Text(reply.clone(), block.clone());
         // One that is not open and has been sent was cut by a run's end, so it has been shown.
-        let is_shown = match self.texts.iter().find(|open| open.block == *block) {
+        let is_shown = match self.texts.get(&key) {
             Some(open) => open.has_text,
-            None => ids.has(&self.id, block.as_str()),
+            None => ids.has(&self.id, what.clone()),
         };
         if let Some(whole) = whole.filter(|_| !is_shown) {
             self.text(reply, block, whole, ids, to);
         }
-        if let Some(at) = self.texts.iter().position(|open| open.block == *block) {
-            let open = self.texts.remove(at);
+        if let Some(open) = self.texts.remove(&key) {
             to.put(owner.as_deref(), Body::TextMessageEnd { message_id: &open.id });
         }
         // What was shown cannot be taken back; a client that cares is told.
         if let Some(text) = whole.filter(|_| is_shown) {
-            let value = Value::Replaced { message_id: &ids.of(&owner, block.as_str()), text };
+            let value = Value::Replaced { message_id: &ids.of(&owner, what), text };
             to.put(owner.as_deref(), Body::Custom { name: "anabranch.text_replaced", value });
         }
     }
 
     /// Begins a thought.
-    pub(super) fn start_thought(&mut self, block: &BlockId, ids: &mut SentIds, to: &mut Writer<'_, '_>) {
-        if self.thoughts.iter().any(|open| open.block == *block) {
+    pub(super) fn start_thought(
+        &mut self,
+        reply: &ReplyId,
+        block: &BlockId,
+        ids: &mut SentIds,
+        to: &mut Writer<'_, '_>,
+    ) {
+        let key = (reply.clone(), block.clone());
+        if self.thoughts.contains(&key) {
             return;
         }
-        let id = ids.of(&self.id, block.as_str());
+        let id = ids.of(&self.id, What::Thought(reply.clone(), block.clone()));
         to.put(self.id.as_deref(), Body::ReasoningStart { message_id: &id });
         to.put(self.id.as_deref(), Body::ReasoningMessageStart { message_id: &id, role: "reasoning" });
-        self.thoughts.push(OpenBlock { block: block.clone(), id, has_text: false });
+        self.thoughts.push(key, OpenBlock { id, has_text: false });
     }
 
     /// Writes a piece of a thought.
     pub(super) fn thought(
         &mut self,
+        reply: &ReplyId,
         block: &BlockId,
         delta: &str,
         ids: &mut SentIds,
@@ -160,16 +173,15 @@ impl Owner {
         if delta.is_empty() {
             return;
         }
-        self.start_thought(block, ids, to);
-        if let Some(open) = self.thoughts.iter().find(|open| open.block == *block) {
+        self.start_thought(reply, block, ids, to);
+        if let Some(open) = self.thoughts.get(&(reply.clone(), block.clone())) {
             to.put(self.id.as_deref(), Body::ReasoningMessageContent { message_id: &open.id, delta });
         }
     }
 
     /// Ends a thought.
-    pub(super) fn end_thought(&mut self, block: &BlockId, to: &mut Writer<'_, '_>) {
-        if let Some(at) = self.thoughts.iter().position(|open| open.block == *block) {
-            let open = self.thoughts.remove(at);
+    pub(super) fn end_thought(&mut self, reply: &ReplyId, block: &BlockId, to: &mut Writer<'_, '_>) {
+        if let Some(open) = self.thoughts.remove(&(reply.clone(), block.clone())) {
             close_thought(self.id.as_deref(), &open, to);
         }
     }
@@ -183,10 +195,10 @@ impl Owner {
         ids: &mut SentIds,
         to: &mut Writer<'_, '_>,
     ) {
-        if self.calls.contains_key(call) || ids.has(&self.id, &result_of(call)) {
+        if self.calls.contains_key(call) || ids.has(&self.id, What::Result(call.clone())) {
             return;
         }
-        let id = ids.of(&self.id, call.as_str());
+        let id = ids.of(&self.id, What::Call(call.clone()));
         let message = self.last_message.as_ref().filter(|(of, _)| of == reply).map(|(_, id)| Arc::clone(id));
         let opened =
             Call { id, name: Arc::clone(name), message, stage: Stage::Arguments, output: String::new() };
@@ -231,7 +243,7 @@ impl Owner {
         call.complete(self.id.as_deref(), to);
         call.stage = Stage::Answered;
         let content = std::mem::take(&mut call.output);
-        let message_id = ids.of(&self.id, &result_of(&end.tool_call_id));
+        let message_id = ids.of(&self.id, What::Result(end.tool_call_id.clone()));
         let own = Own::Result { state: end.state, response: &end.response };
         let body = Body::ToolCallResult {
             message_id: &message_id,
@@ -255,12 +267,11 @@ impl Owner {
     /// A model begins to work: a step.
     pub(super) fn start_model(&mut self, name: &Arc<str>, to: &mut Writer<'_, '_>) {
         // Steps are told apart by name, where clients do not know owners by nothing else.
-        let step = match &self.id {
-            Some(id) if !to.mode.announces() => format!("{id}:{name}"),
-            Some(_) | None => name.to_string(),
+        let step: Arc<str> = match &self.id {
+            Some(id) if !to.mode.announces() => format!("{id}:{name}").into(),
+            Some(_) | None => Arc::clone(name),
         };
-        let is_taken = self.models.iter().any(|model| model.step.as_deref() == Some(&step));
-        let step = (!is_taken).then_some(step);
+        let step = self.steps.insert(Arc::clone(&step)).then_some(step);
         if let Some(step) = &step {
             to.put(self.id.as_deref(), Body::StepStarted { step_name: step });
         }
@@ -271,6 +282,7 @@ impl Owner {
     pub(super) fn end_model(&mut self, to: &mut Writer<'_, '_>) -> Option<Arc<str>> {
         let model = self.models.pop()?;
         if let Some(step) = &model.step {
+            self.steps.remove(step);
             to.put(self.id.as_deref(), Body::StepFinished { step_name: step });
         }
         Some(model.name)
@@ -279,10 +291,10 @@ impl Owner {
     /// Closes what is open, because the run of the protocol ends or the speaker does.
     pub(super) fn close(&mut self, to: &mut Writer<'_, '_>) {
         let owner = self.id.as_deref();
-        for open in self.texts.drain(..) {
+        for open in self.texts.take() {
             to.put(owner, Body::TextMessageEnd { message_id: &open.id });
         }
-        for open in self.thoughts.drain(..) {
+        for open in self.thoughts.take() {
             close_thought(owner, &open, to);
         }
         let mut cut: Vec<_> = self.calls.values_mut().filter(|call| call.stage == Stage::Arguments).collect();
@@ -291,6 +303,7 @@ impl Owner {
             call.complete(owner, to);
             call.stage = Stage::Cut;
         }
+        self.steps.clear();
         for step in self.models.iter_mut().rev().filter_map(|model| model.step.take()) {
             to.put(owner, Body::StepFinished { step_name: &step });
         }
@@ -322,11 +335,6 @@ impl Call {
             Stage::Ready | Stage::Answered => {}
         }
     }
-}
-
-/// The id of the message that is a call's result.
-fn result_of(call: &ToolCallId) -> String {
-    format!("{call}:result")
 }
 
 fn close_thought(owner: Option<&str>, open: &OpenBlock, to: &mut Writer<'_, '_>) {

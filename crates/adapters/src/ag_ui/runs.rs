@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
-use anabranch_proto::{Event, EventKind, Outcome, Scope, Timestamp, Usage, event::StreamComplete};
+use anabranch_proto::{
+    Event, EventKind, Outcome, Scope, Timestamp, ToolCallBlock, Usage, event::StreamComplete,
+};
 
 use super::{
     AgUi, Mode, Phase, RunIds,
     children::State,
     frame::{Body, RunOutcome, SubagentOutcome, TokenUsage, Value, code, in_words, no_metadata},
-    interrupt::Question,
     metadata::Own,
     writer::{Out, Writer},
 };
@@ -102,31 +103,29 @@ impl AgUi {
     /// Keeps account of what is asked and answered, whether or not it can be sent yet.
     fn note(&mut self, event: &Event) {
         let session = event.scope.session(&self.session);
-        let mut ask = |call: &anabranch_proto::ToolCallId, asked| {
-            if !self.questions.iter().any(|question| question.is_of(session, call, asked)) {
-                let (session, call) = (session.clone(), call.clone());
-                self.questions.push(Question { session, call, asked, told: None });
+        let questions = &mut self.questions;
+        let mut ask = |calls: &[ToolCallBlock], asked| {
+            for block in calls {
+                questions.ask(session, &block.id, asked);
             }
         };
         if let EventKind::RequireUserConfirm(request) = &event.kind {
-            request.tool_calls.iter().for_each(|block| ask(&block.id, Asked::Person));
+            ask(&request.tool_calls, Asked::Person);
         } else if let EventKind::RequireExternalExecution(request) = &event.kind {
-            request.tool_calls.iter().for_each(|block| ask(&block.id, Asked::Executor));
+            ask(&request.tool_calls, Asked::Executor);
         } else if let EventKind::UserConfirmResult(answer) = &event.kind {
             for result in &answer.confirm_results {
-                let call = &result.tool_call.id;
-                self.questions.retain(|question| !question.is_of(session, call, Asked::Person));
+                questions.answered(session, &result.tool_call.id, Asked::Person);
             }
         } else if let EventKind::ExternalExecutionResult(answer) = &event.kind {
             for result in &answer.execution_results {
-                self.questions.retain(|question| !question.is_of(session, &result.id, Asked::Executor));
+                questions.answered(session, &result.id, Asked::Executor);
             }
         } else if let EventKind::ToolResultEnd(end) = &event.kind {
             // Nobody waits for the answer any more.
-            let call = &end.tool_call_id;
-            self.questions.retain(|question| question.session != *session || question.call != *call);
+            questions.withdraw(session, &end.tool_call_id);
         } else if let EventKind::StreamComplete(_) = &event.kind {
-            self.questions.retain(|question| question.session != *session);
+            questions.withdraw_all(session);
         }
     }
 
@@ -147,7 +146,7 @@ impl AgUi {
         self.usage = Tally::default();
         let (thread_id, run_id) = (&*self.first.thread_id, &*self.run_id);
         to.put(None, Body::RunStarted { thread_id, run_id, protocol_version: PROTOCOL_VERSION });
-        for at in self.children.in_state(State::Suspended) {
+        for at in self.children.suspended() {
             self.announce(at, to);
         }
         let count = self.held.take_dropped();
@@ -204,7 +203,7 @@ impl AgUi {
     pub(super) fn interrupt_run(&mut self, to: &mut Writer<'_, '_>) {
         self.suspend_all(to);
         self.phase = Phase::Asking;
-        let interrupts: Vec<_> = self.questions.iter().filter_map(|question| question.told.clone()).collect();
+        let interrupts = self.questions.told();
         let (thread_id, run_id) = (&*self.first.thread_id, &*self.run_id);
         let outcome = RunOutcome::Interrupt { interrupts: &interrupts };
         // The event is whoever's that asks, and the run is the root's.
@@ -214,7 +213,7 @@ impl AgUi {
 
     /// Those who are at work, the deepest first.
     fn at_work(&self) -> Vec<usize> {
-        let mut open = self.children.in_state(State::Open);
+        let mut open = self.children.open();
         let depth = |at: &usize| self.children.get(*at).map_or(0, |child| child.info.depth);
         open.sort_by_key(|at| (std::cmp::Reverse(depth(at)), *at));
         open
@@ -223,15 +222,13 @@ impl AgUi {
     /// Closes what is open, children first. They go on in the next run.
     fn suspend_all(&mut self, to: &mut Writer<'_, '_>) {
         for at in self.at_work() {
+            self.children.set(at, State::Suspended);
             let Some(child) = self.children.get_mut(at) else { continue };
-            child.state = State::Suspended;
             child.owner.close(to);
             if !to.mode.announces() {
                 continue;
             }
-            let told = self.questions.iter().filter(|question| question.session == child.session);
-            let interrupt_ids: Vec<_> =
-                told.filter_map(|question| question.told.as_ref()).map(|told| &*told.id).collect();
+            let interrupt_ids = self.questions.told_by(&child.session);
             let outcome = SubagentOutcome::Suspended { interrupt_ids: &interrupt_ids };
             let body = Body::SubagentFinished { result: None, outcome };
             to.with(&child.metadata).put(Some(&child.id), body);
@@ -255,7 +252,7 @@ impl AgUi {
                 let body = Body::SubagentError { message: MESSAGE, code: CODE };
                 to.with(&child.metadata).put(Some(&child.id), body);
             }
-            child.end();
+            self.children.set(at, State::Ended);
         }
         self.root.close(&mut to);
         to.put(None, Body::RunError { message: MESSAGE, code: CODE, usage: &self.usage.0 });

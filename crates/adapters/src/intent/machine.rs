@@ -8,8 +8,8 @@ use anabranch_proto::{
 };
 
 use super::{
-    Answer, Ask, Asked, Call, CallPiece, Child, CloseCall, CloseChild, CustomOf, Data, EndBlock, Hint,
-    Intent, Piece, Prompt, Speaker, UpdateChild, cards::CardIds,
+    Answer, Ask, Asked, BlockKind, Call, CallPiece, Child, CloseCall, CloseChild, CustomOf, Data, EndBlock,
+    Hint, Intent, Piece, Prompt, Speaker, UpdateChild, cards::CardIds,
 };
 
 /// Where intents go.
@@ -21,7 +21,7 @@ type Out<'o> = dyn for<'a> FnMut(Intent<'a>) + 'o;
 /// with their events or texts.
 #[derive(Clone, Debug, Default)]
 pub struct Intents {
-    /// A session's runs, in their order. Only the last can be open.
+    /// A session's runs, in their order, which is that of their numbers.
     sessions: HashMap<SessionId, Vec<Run>>,
     root_calls: Calls,
     cards: CardIds,
@@ -84,12 +84,14 @@ impl Intents {
                 speaker,
                 reply: &end.reply_id,
                 block: &end.block_id,
+                kind: BlockKind::Text,
                 whole: end.text.as_deref(),
             })),
             EventKind::ThinkingBlockEnd(end) => out(Intent::EndBlock(EndBlock {
                 speaker,
                 reply: &end.reply_id,
                 block: &end.block_id,
+                kind: BlockKind::Thinking,
                 whole: None,
             })),
             EventKind::DataBlockStart(start) => out(Intent::Data(Data { speaker, start })),
@@ -175,7 +177,7 @@ impl Intents {
             None => &self.root_calls,
             Some(scope) => {
                 let runs = self.sessions.get(&scope.child_session_id)?;
-                &runs.iter().rev().find(|run| run.child.run == scope.run)?.calls
+                &runs.get(at(runs, scope.run)?)?.calls
             }
         };
         Some(Arc::clone(&calls.get(call?)?.id))
@@ -196,7 +198,10 @@ impl Intents {
             Some(run) => run,
             // Who does not count runs (an RFC line) means the next one, unless this announces the last one again.
             None if last.is_some_and(|last| last.is_announced_again_by(event, spawn)) => return,
-            None => last_run.saturating_add(1),
+            None => match last_run.checked_add(1) {
+                Some(run) => run,
+                None => return,
+            },
         };
         let child = Child {
             session: spawn.child_session_id.clone(),
@@ -208,7 +213,8 @@ impl Intents {
             description: spawn.description.as_str().into(),
             mechanism: spawn.spawn_mechanism,
             source_type: spawn.source_type,
-            depth: spawn.depth,
+            // Only the root lies at 0.
+            depth: spawn.depth.max(1),
             call,
         };
         out(Intent::OpenChild(&child));
@@ -223,7 +229,7 @@ impl Intents {
 
     fn update(&mut self, update: &SessionUpdated, call: Option<Arc<str>>, out: &mut Out<'_>) {
         let runs = self.sessions.get_mut(&update.child_session_id);
-        let run = runs.and_then(|runs| runs.iter_mut().rev().find(|run| run.child.run == update.run));
+        let run = runs.and_then(|runs| at(runs, update.run).and_then(|at| runs.get_mut(at)));
         if let Some(run) = run {
             run.child.learn(update, call);
             out(Intent::UpdateChild(UpdateChild { child: &run.child, update }));
@@ -245,8 +251,14 @@ impl Intents {
 fn open_run<'s>(sessions: &'s mut HashMap<SessionId, Vec<Run>>, scope: &ChildScope) -> Option<&'s mut Run> {
     let runs = sessions.get_mut(&scope.child_session_id)?;
     // The last one, but for a run that was still open when the next began.
-    let run = runs.iter_mut().rev().find(|run| run.child.run == scope.run)?;
+    let at = at(runs, scope.run)?;
+    let run = runs.get_mut(at)?;
     (run.state == State::Open).then_some(run)
+}
+
+/// Where a run is among those of its session.
+fn at(runs: &[Run], run: u32) -> Option<usize> {
+    runs.binary_search_by_key(&run, |known| known.child.run).ok()
 }
 
 impl Run {

@@ -37,10 +37,13 @@
 //! | `DATA_BLOCK_DELTA`, `DATA_BLOCK_END`, `TOOL_RESULT_DATA_DELTA` | nothing: no frontend here shows bytes |
 //! | a kind that nobody knows | nothing |
 
+mod block;
 mod cards;
 mod child;
 mod machine;
 
+pub(crate) use block::BlockKey;
+pub use block::BlockKind;
 pub use child::{Child, Speaker};
 pub use machine::Intents;
 
@@ -139,7 +142,9 @@ pub struct EndBlock<'a> {
     pub reply: &'a ReplyId,
     /// The block.
     pub block: &'a BlockId,
-    /// The whole text, where it differs from the pieces and replaces them.
+    /// What the block is of.
+    pub kind: BlockKind,
+    /// The whole text, where it differs from the pieces and replaces them; nothing for thinking.
     pub whole: Option<&'a str>,
 }
 
@@ -210,7 +215,7 @@ pub struct Ask<'a> {
 }
 
 /// Whom a call waits for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Asked {
     /// A person is to allow it.

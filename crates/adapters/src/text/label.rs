@@ -1,6 +1,6 @@
 //! How children are called on their lines.
 
-use std::collections::{HashMap, HashSet};
+use std::{collections::HashMap, sync::Arc};
 
 use anabranch_proto::SessionId;
 
@@ -8,7 +8,7 @@ use super::{
     page::room_before,
     width::{shortened, width},
 };
-use crate::intent::Child;
+use crate::{intent::Child, unique::Unique};
 
 /// The most columns of a name.
 const LONGEST_NAME: usize = 24;
@@ -45,17 +45,21 @@ impl Prefix {
 }
 
 /// The names that were given, each to one session.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(super) struct Labels {
     by_session: HashMap<SessionId, Label>,
-    taken: HashSet<String>,
-    /// How many sessions wanted the same name, so that the next need not try all suffixes.
-    wanted: HashMap<String, u64>,
+    given: Unique,
+}
+
+impl Default for Labels {
+    fn default() -> Self {
+        Self { by_session: HashMap::default(), given: Unique::new("·") }
+    }
 }
 
 #[derive(Clone, Debug)]
 struct Label {
-    text: String,
+    text: Arc<str>,
     /// What the session was called by its source when it got the text.
     name: String,
     colour: &'static str,
@@ -72,7 +76,7 @@ impl Labels {
             Some(_) | None => {
                 let label = Label {
                     colour: known.map_or_else(|| self.next_colour(), |label| label.colour),
-                    text: self.unique(&self.path(child, columns)),
+                    text: self.given.take(&self.path(child, columns)),
                     name: child.name.to_string(),
                 };
                 self.by_session.insert(child.session.clone(), label.clone());
@@ -105,18 +109,6 @@ impl Labels {
         }
         let path = format!("…/{name}");
         if width(&path) <= room { path } else { name }
-    }
-
-    /// The wanted label, or the first free one of `…·2`, `…·3`.
-    fn unique(&mut self, wanted: &str) -> String {
-        let count = self.wanted.entry(wanted.to_owned()).or_insert(0);
-        loop {
-            *count += 1;
-            let label = if *count == 1 { wanted.to_owned() } else { format!("{wanted}·{count}") };
-            if self.taken.insert(label.clone()) {
-                return label;
-            }
-        }
     }
 }
 

@@ -1,8 +1,9 @@
 //! What is kept of one speaker.
 
-use std::{collections::HashMap, sync::Arc};
-
-use anabranch_proto::BlockId;
+use std::{
+    collections::{HashMap, HashSet},
+    sync::Arc,
+};
 
 use super::{
     call::CallLine,
@@ -10,6 +11,7 @@ use super::{
     lines::Lines,
     page::{Out, Page, mark::THOUGHT},
 };
+use crate::intent::{BlockKey, BlockKind, EndBlock, Piece};
 
 /// A speaker's lines that are not complete, and calls that are open.
 #[derive(Clone, Debug, Default)]
@@ -18,9 +20,9 @@ pub(super) struct Lane {
     text: Lines,
     thoughts: Lines,
     /// Open blocks of which something was shown.
-    shown: Vec<BlockId>,
+    shown: HashSet<BlockKey>,
     /// Where the last piece of text or thinking came from.
-    last: Option<BlockId>,
+    last: Option<BlockKey>,
     /// By the calls' card ids.
     pub(super) calls: HashMap<Arc<str>, CallLine>,
     pub(super) call_count: u64,
@@ -32,24 +34,23 @@ impl Lane {
     }
 
     /// Notes that a piece of a block comes. Whether it is another block than the last piece's.
-    pub(super) fn enters(&mut self, block: &BlockId) -> bool {
-        let other = self.last.as_ref() != Some(block);
+    pub(super) fn enters(&mut self, kind: BlockKind, piece: &Piece<'_>) -> bool {
+        let other = !self.last.as_ref().is_some_and(|last| last.is_of(kind, piece));
         if other {
-            self.last = Some(block.clone());
-            if !self.shown.contains(block) {
-                self.shown.push(block.clone());
-            }
+            let block = BlockKey::of_piece(kind, piece);
+            self.shown.insert(block.clone());
+            self.last = Some(block);
         }
         other
     }
 
     /// Notes that a block ends. Whether something of it was shown.
-    pub(super) fn leaves(&mut self, block: &BlockId) -> bool {
-        if self.last.as_ref() == Some(block) {
+    pub(super) fn leaves(&mut self, end: &EndBlock<'_>) -> bool {
+        let block = BlockKey::of_end(end);
+        if self.last.as_ref() == Some(&block) {
             self.last = None;
         }
-        let at = self.shown.iter().position(|shown| shown == block);
-        at.map(|at| self.shown.swap_remove(at)).is_some()
+        self.shown.remove(&block)
     }
 
     /// Takes a piece of text and writes the lines that it completes.

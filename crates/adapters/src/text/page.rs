@@ -92,6 +92,7 @@ impl Page {
 
     /// Writes a line of no speaker's, after an empty one or after the end of the line where the cursor is in one.
     pub(super) fn announce(&mut self, mark: &str, text: &str, out: &mut Out<'_>) {
+        self.end_flow(out);
         let mut piece = std::mem::take(&mut self.piece);
         piece.clear();
         piece.push('\n');
@@ -102,6 +103,8 @@ impl Page {
 
     /// Writes a line of its own, or as many as it needs where lines have a width.
     pub(super) fn line(&mut self, prefix: &Prefix, mark: &str, text: &str, out: &mut Out<'_>) {
+        // What was said before comes before, without the marks that it may still get.
+        self.end_flow(out);
         let mut piece = std::mem::take(&mut self.piece);
         piece.clear();
         if self.mid_line {

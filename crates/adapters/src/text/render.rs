@@ -19,7 +19,7 @@ use super::{
     width::shortened,
 };
 use crate::{
-    intent::{Asked, Child, CloseChild, EndBlock, Intent, Piece, Speaker, UpdateChild},
+    intent::{Asked, BlockKind, Child, CloseChild, EndBlock, Intent, Piece, Speaker, UpdateChild},
     sanitize,
 };
 
@@ -177,7 +177,7 @@ impl Screen {
         }
         match piece.speaker {
             Speaker::Root => {
-                if self.root.enters(piece.block) {
+                if self.root.enters(BlockKind::Text, &piece) {
                     self.end_root_text(out);
                     self.root.flush(&mut self.page, out);
                     self.page.break_line(out);
@@ -192,7 +192,7 @@ impl Screen {
             }
             Speaker::Child(_) => {
                 if let Some((lane, page)) = self.lane(piece.speaker) {
-                    if lane.enters(piece.block) {
+                    if lane.enters(BlockKind::Text, &piece) {
                         lane.flush(page, out);
                     }
                     lane.say(piece.text, page, out);
@@ -206,7 +206,7 @@ impl Screen {
             return;
         }
         if let Some((lane, page)) = self.lane(piece.speaker) {
-            if lane.enters(piece.block) {
+            if lane.enters(BlockKind::Thinking, &piece) {
                 lane.flush(page, out);
             }
             lane.think(piece.text, page, out);
@@ -215,11 +215,11 @@ impl Screen {
 
     fn end_block(&mut self, end: EndBlock<'_>, out: &mut Out<'_>) {
         // What was shown cannot be taken back; a text that came with the end alone can still be shown.
-        let was_shown = self.lane(end.speaker).is_some_and(|(lane, _)| lane.leaves(end.block));
+        let was_shown = self.lane(end.speaker).is_some_and(|(lane, _)| lane.leaves(&end));
         if !was_shown {
             let Some(text) = end.whole else { return };
             self.say(Piece { speaker: end.speaker, reply: end.reply, block: end.block, text }, out);
-            self.lane(end.speaker).map(|(lane, _)| lane.leaves(end.block));
+            self.lane(end.speaker).map(|(lane, _)| lane.leaves(&end));
         }
         if end.speaker == Speaker::Root {
             self.end_root_text(out);

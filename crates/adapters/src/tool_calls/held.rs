@@ -5,9 +5,10 @@ use std::{
     sync::Arc,
 };
 
-use anabranch_proto::BlockId;
-
-use crate::intent::{Call, EndBlock, Piece, Speaker};
+use crate::{
+    intent::{BlockKey, BlockKind, Call, EndBlock, Piece, Speaker},
+    ordered::Ordered,
+};
 
 /// Texts that are not complete, per card.
 ///
@@ -18,12 +19,12 @@ pub(super) struct Held {
     /// under the empty id.
     cards: BTreeMap<Arc<str>, HeldCard>,
     /// The root's open blocks of which something was shown.
-    shown: HashSet<BlockId>,
+    shown: HashSet<BlockKey>,
 }
 
 #[derive(Clone, Debug, Default)]
 struct HeldCard {
-    blocks: Vec<Block>,
+    blocks: Ordered<BlockKey, Block>,
     /// By the calls' card ids.
     calls: HashMap<Arc<str>, HeldCall>,
 }
@@ -31,16 +32,8 @@ struct HeldCard {
 /// What a child said or thought.
 #[derive(Clone, Debug)]
 pub(super) struct Block {
-    id: BlockId,
-    pub(super) said: Said,
+    pub(super) kind: BlockKind,
     pub(super) text: String,
-}
-
-/// Whether it was said or thought.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Said {
-    Text,
-    Thinking,
 }
 
 /// A call's texts.
@@ -52,15 +45,13 @@ pub(super) struct HeldCall {
 
 impl Held {
     /// Notes that a piece of a block of the root was shown.
-    pub(super) fn root_shows(&mut self, block: &BlockId) {
-        if !self.shown.contains(block) {
-            self.shown.insert(block.clone());
-        }
+    pub(super) fn root_shows(&mut self, kind: BlockKind, piece: &Piece<'_>) {
+        self.shown.insert(BlockKey::of_piece(kind, piece));
     }
 
     /// Whether something of a block of the root was shown; asked once, when it ends.
-    pub(super) fn root_has_shown(&mut self, block: &BlockId) -> bool {
-        self.shown.remove(block)
+    pub(super) fn root_has_shown(&mut self, end: &EndBlock<'_>) -> bool {
+        self.shown.remove(&BlockKey::of_end(end))
     }
 
     /// The root's run is over.
@@ -69,20 +60,18 @@ impl Held {
     }
 
     /// Keeps a piece of what a child says.
-    pub(super) fn say(&mut self, card: &Arc<str>, said: Said, piece: &Piece<'_>) {
+    pub(super) fn say(&mut self, card: &Arc<str>, kind: BlockKind, piece: &Piece<'_>) {
         let blocks = &mut self.card(card).blocks;
-        if let Some(block) = blocks.iter_mut().find(|block| block.id == *piece.block && block.said == said) {
-            block.text.push_str(piece.text);
-        } else {
-            blocks.push(Block { id: piece.block.clone(), said, text: piece.text.to_owned() });
+        let key = BlockKey::of_piece(kind, piece);
+        match blocks.get_mut(&key) {
+            Some(block) => block.text.push_str(piece.text),
+            None => blocks.push(key, Block { kind, text: piece.text.to_owned() }),
         }
     }
 
     /// Takes what a child said in a block that ends.
     pub(super) fn end_block(&mut self, card: &Arc<str>, end: &EndBlock<'_>) -> Option<Block> {
-        let blocks = &mut self.cards.get_mut(card)?.blocks;
-        let at = blocks.iter().position(|block| block.id == *end.block)?;
-        Some(blocks.remove(at))
+        self.cards.get_mut(card)?.blocks.remove(&BlockKey::of_end(end))
     }
 
     /// A call's texts so far.
@@ -103,13 +92,13 @@ impl Held {
 
     /// Takes what is not complete of a child that ends.
     pub(super) fn end_child(&mut self, card: &str) -> Vec<Block> {
-        self.cards.remove(card).map(|card| card.blocks).unwrap_or_default()
+        self.cards.remove(card).map(|mut card| card.blocks.take().collect()).unwrap_or_default()
     }
 
     /// Takes everything that is not complete.
     pub(super) fn finish(&mut self, show: &mut dyn FnMut(&str, &Block)) {
         for (id, card) in std::mem::take(&mut self.cards) {
-            for block in &card.blocks {
+            for block in card.blocks.iter() {
                 show(&id, block);
             }
         }

@@ -7,10 +7,12 @@ use super::{
         AgentMessageChunk, AgentThoughtChunk, Frame, StartMetadata, Status, ToolCallStart, ToolCallUpdate,
         ToolKind, UpdateMetadata,
     },
-    held::{Block, Held, Said},
+    held::{Block, Held},
 };
 use crate::{
-    intent::{Asked, Call, Child, CloseCall, CloseChild, EndBlock, Intent, Piece, Speaker, UpdateChild},
+    intent::{
+        Asked, BlockKind, Call, Child, CloseCall, CloseChild, EndBlock, Intent, Piece, Speaker, UpdateChild,
+    },
     sanitize,
 };
 
@@ -23,8 +25,8 @@ pub(super) fn intent(held: &mut Held, intent: Intent<'_>, out: &mut Out<'_>) {
         Intent::UpdateChild(update) => update_child(update, out),
         Intent::CloseChild(close) => close_child(held, close, out),
         Intent::CloseRoot(_) => held.end_root(),
-        Intent::Text(piece) => say(held, Said::Text, piece, out),
-        Intent::Thought(piece) => say(held, Said::Thinking, piece, out),
+        Intent::Text(piece) => say(held, BlockKind::Text, piece, out),
+        Intent::Thought(piece) => say(held, BlockKind::Thinking, piece, out),
         Intent::EndBlock(end) => end_block(held, end, out),
         Intent::OpenCall(call) => open_call(call, out),
         Intent::CallArguments(piece) => held.call(piece.call).input.push_str(piece.text),
@@ -60,12 +62,16 @@ pub(super) fn intent(held: &mut Held, intent: Intent<'_>, out: &mut Out<'_>) {
     }
 }
 
+fn of_kind(kind: BlockKind) -> UpdateMetadata<'static> {
+    match kind {
+        BlockKind::Text => UpdateMetadata::SpawnText,
+        BlockKind::Thinking => UpdateMetadata::SpawnThinking,
+    }
+}
+
 /// The update that appends what a child said.
 pub(super) fn block<'a>(card: &'a str, block: &'a Block) -> Frame<'a> {
-    let metadata = match block.said {
-        Said::Text => UpdateMetadata::SpawnText,
-        Said::Thinking => UpdateMetadata::SpawnThinking,
-    };
+    let metadata = of_kind(block.kind);
     Frame::ToolCallUpdate(ToolCallUpdate {
         tool_call_id: card,
         title: None,
@@ -121,18 +127,18 @@ fn close_child(held: &mut Held, CloseChild { child, complete }: CloseChild<'_>, 
     }));
 }
 
-fn say(held: &mut Held, said: Said, piece: Piece<'_>, out: &mut Out<'_>) {
+fn say(held: &mut Held, kind: BlockKind, piece: Piece<'_>, out: &mut Out<'_>) {
     match piece.speaker {
         _ if piece.text.is_empty() => {}
         Speaker::Root => {
-            held.root_shows(piece.block);
+            held.root_shows(kind, &piece);
             let (text, message_id) = (piece.text, piece.reply);
-            out(match said {
-                Said::Text => Frame::AgentMessageChunk(AgentMessageChunk { text, message_id }),
-                Said::Thinking => Frame::AgentThoughtChunk(AgentThoughtChunk { text, message_id }),
+            out(match kind {
+                BlockKind::Text => Frame::AgentMessageChunk(AgentMessageChunk { text, message_id }),
+                BlockKind::Thinking => Frame::AgentThoughtChunk(AgentThoughtChunk { text, message_id }),
             });
         }
-        Speaker::Child(child) => held.say(&child.card, said, &piece),
+        Speaker::Child(child) => held.say(&child.card, kind, &piece),
     }
 }
 
@@ -141,19 +147,15 @@ fn end_block(held: &mut Held, end: EndBlock<'_>, out: &mut Out<'_>) {
         // What was shown cannot be taken back; a text that came with the end alone can still be shown.
         Speaker::Root => {
             let text = end.whole.filter(|text| !text.is_empty());
-            if let (false, Some(text)) = (held.root_has_shown(end.block), text) {
+            if let (false, Some(text)) = (held.root_has_shown(&end), text) {
                 out(Frame::AgentMessageChunk(AgentMessageChunk { text, message_id: end.reply }));
             }
         }
         Speaker::Child(child) => {
             let said = held.end_block(&child.card, &end);
-            let metadata = match said.as_ref().map(|block| block.said) {
-                Some(Said::Thinking) => UpdateMetadata::SpawnThinking,
-                Some(Said::Text) | None => UpdateMetadata::SpawnText,
-            };
             let pieces = said.as_ref().map(|block| block.text.as_str());
             if let Some(text) = end.whole.or(pieces).filter(|text| !text.is_empty()) {
-                update(&child.card, Some(text), metadata, out);
+                update(&child.card, Some(text), of_kind(end.kind), out);
             }
         }
     }

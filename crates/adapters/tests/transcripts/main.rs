@@ -4,6 +4,7 @@
 mod acp;
 mod ag_ui;
 mod field_cases;
+mod hostile;
 mod reader;
 mod scripts;
 mod visible;

@@ -43,13 +43,18 @@ impl AtomicWaker {
     }
 
     pub(crate) fn wake(&self) {
-        if self.state.fetch_or(WAKING, Ordering::AcqRel) == WAITING {
-            let waker = self.put(None);
-            self.state.swap(WAITING, Ordering::Release);
-            if let Some(waker) = waker {
-                waker.wake();
-            }
+        if let Some(waker) = self.take() {
+            waker.wake();
         }
+    }
+
+    pub(crate) fn take(&self) -> Option<Waker> {
+        if self.state.fetch_or(WAKING, Ordering::AcqRel) != WAITING {
+            return None;
+        }
+        let waker = self.put(None);
+        self.state.swap(WAITING, Ordering::Release);
+        waker
     }
 
     fn put(&self, waker: Option<Waker>) -> Option<Waker> {

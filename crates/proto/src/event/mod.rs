@@ -68,7 +68,8 @@ impl Event {
 
     /// An event with a fresh id and the time now.
     pub fn stamped(stamp: &dyn Stamp, scope: Scope, metadata: Metadata, kind: impl Into<EventKind>) -> Self {
-        Self::new(stamp.event_id(), stamp.now(), scope, metadata, kind)
+        let at = stamp.now();
+        Self::new(stamp.event_id_at(at), at, scope, metadata, kind)
     }
 }
 

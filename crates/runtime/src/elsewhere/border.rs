@@ -2,7 +2,7 @@
 
 use std::{
     collections::HashMap,
-    fmt,
+    fmt, mem,
     sync::{Arc, Mutex, PoisonError},
     task::{Context, Poll},
 };
@@ -179,11 +179,11 @@ impl Border {
     fn own(&mut self, event: &mut Event) {
         let session = &self.scope.child_session_id;
         if let EventKind::ReplyStart(start) = &mut event.kind {
-            self.root = Some(std::mem::replace(&mut start.session_id, session.clone()));
+            self.root = Some(mem::replace(&mut start.session_id, session.clone()));
         } else if let EventKind::ReplyEnd(end) = &mut event.kind {
             end.session_id = session.clone();
         } else if let EventKind::SpawnSessionStart(spawn) = &mut event.kind {
-            self.root = Some(std::mem::replace(&mut spawn.parent_session_id, session.clone()));
+            self.root = Some(mem::replace(&mut spawn.parent_session_id, session.clone()));
         } else if let EventKind::UserMessage(message) = &mut event.kind
             && message.origin == MessageOrigin::User
         {
@@ -192,7 +192,7 @@ impl Border {
         event.scope = Scope::Child(Arc::clone(&self.scope));
         if let EventKind::SpawnSessionStart(_) = event.kind {
             // Its reserved keys say what it is for.
-            event.metadata = event.metadata.merged(&self.identity.metadata);
+            event.metadata = mem::take(&mut event.metadata).merged(&self.identity.metadata);
             return;
         }
         if !event.metadata.shares_with(&self.last_own.0) || self.last_own.1.is_empty() {
@@ -214,11 +214,11 @@ impl Border {
         });
         event.scope = Scope::Child(Arc::clone(adopted));
         if let EventKind::SpawnSessionStart(_) = event.kind {
-            event.metadata = self.inherited.merged(&event.metadata);
+            event.metadata = self.inherited.clone().merged(&event.metadata);
             return;
         }
         if !event.metadata.shares_with(&self.last_below.0) || self.last_below.1.is_empty() {
-            self.last_below = (event.metadata.clone(), self.inherited.merged(&event.metadata));
+            self.last_below = (event.metadata.clone(), self.inherited.clone().merged(&event.metadata));
         }
         event.metadata = self.last_below.1.clone();
     }

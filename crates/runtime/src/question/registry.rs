@@ -81,6 +81,13 @@ pub(crate) struct Asked {
 }
 
 impl Questions {
+    /// No questions, and rules that people gave before.
+    pub(crate) fn with_rules_of(rules: &[PermissionRule]) -> Arc<Self> {
+        let questions = Self::default();
+        questions.lock().remember(rules);
+        Arc::new(questions)
+    }
+
     pub(crate) fn ask(self: &Arc<Self>, question: Question) -> Asked {
         let (sender, answer) = oneshot::channel();
         let key = (question.session_id.clone(), question.call.id.clone());
@@ -114,11 +121,7 @@ impl Questions {
         if !sent {
             return Err(AnswerError::NotOpen { session, call });
         }
-        for rule in rules {
-            if !state.rules.contains(&rule) && state.rules.len() < MAX_RULES {
-                state.rules.push(rule);
-            }
-        }
+        state.remember(&rules);
         state.answered.push_back(key);
         if state.answered.len() > ANSWERED {
             state.answered.pop_front();
@@ -141,6 +144,16 @@ impl Questions {
 
     fn lock(&self) -> MutexGuard<'_, State> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn remember(&mut self, rules: &[PermissionRule]) {
+        for rule in rules {
+            if !self.rules.contains(rule) && self.rules.len() < MAX_RULES {
+                self.rules.push(rule.clone());
+            }
+        }
     }
 }
 

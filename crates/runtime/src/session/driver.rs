@@ -493,7 +493,7 @@ impl Driver {
     }
 
     /// Waits while a lossless reader's window is full, for at most the stall limit; then that reader holds nobody back
-    /// any more.
+    /// until it has caught up.
     async fn wait_for_readers(&self, cancel: &CancellationToken) {
         // A log that cannot keep up holds producers back too, until it can or has failed.
         if let Some(room) = self.core.log.room() {
@@ -512,9 +512,9 @@ impl Driver {
         let room = self.core.closing.run_until_cancelled(cancel.run_until_cancelled(room));
         if let Some(Some(Err(_))) = room.await {
             tracing::warn!(
-                "a reader held the session back for as long as it may; it is not waited for any more"
+                "a reader held the session back for as long as it may; it is not waited for until it has caught up"
             );
-            windows.iter().filter(|window| window.is_full()).for_each(|window| window.open());
+            windows.iter().filter(|window| window.is_full()).for_each(|window| window.give_up());
         }
         self.identity.shared.held_up.fetch_add(1, Ordering::Release);
     }

@@ -22,6 +22,7 @@ use tokio_util::sync::CancellationToken;
 use super::{
     Attached, AttachedWith, Reader, Reply,
     driver::{Command, Driver, EVENTS_PER_TURN, PROMPT_BYTES, PROMPTS_WAITING},
+    resume::Before,
     window::Window,
 };
 use crate::{
@@ -198,7 +199,8 @@ impl Session {
     }
 
     /// Reads the session's events after number `after`, holding producers back while it is behind by more than the
-    /// window, for at most the stall limit. What lay before it was opened does not count.
+    /// window, for at most the stall limit; after that it holds nobody back until it has caught up. What lay before it was
+    /// opened does not count.
     pub fn subscribe_lossless(&self, after: u64) -> Reader {
         Reader::lossless(&self.core, after)
     }
@@ -337,10 +339,10 @@ impl fmt::Debug for Session {
 /// Builds a [`Session`].
 #[must_use]
 pub struct SessionBuilder {
-    agent: Agent,
-    id: Option<SessionId>,
-    log: Option<Arc<dyn EventLog>>,
-    stamp: Option<Arc<dyn Stamp>>,
+    pub(super) agent: Agent,
+    pub(super) id: Option<SessionId>,
+    pub(super) log: Option<Arc<dyn EventLog>>,
+    pub(super) stamp: Option<Arc<dyn Stamp>>,
 }
 
 impl SessionBuilder {
@@ -369,36 +371,52 @@ impl SessionBuilder {
     /// Starts the session.
     ///
     /// # Errors
-    /// When the log has events already: numbers begin at 1, and a log has each number once.
+    /// When the log has events already: numbers begin at 1, and a log has each number once. [`resume`](Self::resume) goes on
+    /// with a session that a log has.
     ///
     /// # Panics
     /// Outside a tokio runtime.
     pub fn start(self) -> Result<Session, LogNotEmpty> {
-        let events = self.log.as_ref().map_or(0, |log| *log.appended().borrow());
+        let events = self.log.as_ref().map_or(0, |log| log.last());
         if events > 0 { Err(LogNotEmpty { events }) } else { Ok(self.start_anew()) }
     }
 
     /// Starts the session on a log that is empty.
-    pub(crate) fn start_anew(self) -> Session {
-        let stamp = self.stamp.unwrap_or_else(|| Arc::new(SystemStamp::new()));
-        let id = self.id.unwrap_or_else(|| stamp.session_ids().0);
+    pub(crate) fn start_anew(mut self) -> Session {
+        let stamp = self.stamp.get_or_insert_with(|| Arc::new(SystemStamp::new()));
+        let id = self.id.get_or_insert_with(|| stamp.session_ids().0).clone();
+        let processor = EventProcessor::new(id, self.bounds());
+        self.start_with(processor, &Before::default())
+    }
+
+    /// What the processor refuses to go beyond.
+    pub(super) fn bounds(&self) -> ProcessorLimits {
         let limits = self.agent.inner().limits;
-        let bounds = ProcessorLimits::default()
+        ProcessorLimits::default()
             .max_depth(limits.max_depth)
-            .max_spawned(limits.max_spawned.saturating_add(UNSEEN));
+            .max_spawned(limits.max_spawned.saturating_add(UNSEEN))
+    }
+
+    /// Starts the session with what its log has led to.
+    pub(super) fn start_with(self, processor: EventProcessor, before: &Before) -> Session {
+        let stamp = self.stamp.unwrap_or_else(|| Arc::new(SystemStamp::new()));
+        let limits = self.agent.inner().limits;
+        let (id, last) = (processor.tree().root().id.clone(), processor.last_seq());
+        let slots = Slots::new(limits);
+        slots.note_tree(processor.tree().len().saturating_sub(1));
         let (ingress, entries) = Ingress::new();
         let core = Arc::new(Core {
-            processor: Arc::new(Mutex::new(EventProcessor::new(id.clone(), bounds))),
+            questions: Questions::with_rules_of(&before.rules),
+            tasks: Tasks::new(ingress.clone(), before.tasks(&processor)),
+            processor: Arc::new(Mutex::new(processor)),
             id,
             log: self.log.unwrap_or_else(|| Arc::new(MemoryLog::new())),
-            last: AtomicU64::new(0),
+            last: AtomicU64::new(last),
             limits,
-            slots: Slots::new(limits),
+            slots,
             stamp,
             pipeline: Arc::default(),
             runs: Arc::default(),
-            questions: Arc::default(),
-            tasks: Tasks::new(ingress.clone()),
             ingress,
             prompt_room: Arc::new(Semaphore::new(PROMPT_BYTES)),
             prompts: Mutex::default(),

@@ -6,6 +6,7 @@ mod handle;
 mod manual;
 mod reader;
 mod reply;
+mod resume;
 mod window;
 
 pub use attach::{Attached, AttachedWith};

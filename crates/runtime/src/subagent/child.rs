@@ -12,7 +12,8 @@ use std::{
 
 use anabranch_pipeline::ToolYield;
 use anabranch_proto::{
-    ChildScope, ContentBlock, ErrorInfo, ErrorType, Event, Json, Metadata, Outcome, TextBlock, ToolChunk,
+    ChildScope, ContentBlock, ErrorInfo, ErrorType, Event, Json, Metadata, Outcome, SessionId, SubagentId,
+    TextBlock, ToolChunk,
 };
 use futures::Stream;
 use pin_project::pin_project;
@@ -203,6 +204,15 @@ fn cut(work: Pin<&mut impl Work>, outcome: Outcome, error: Option<ErrorInfo>) {
 
 /// The result for the caller's model and program.
 fn chunk(result: &RunResult, scope: &ChildScope, keys: &Metadata) -> ToolChunk {
+    result_chunk(result, (&scope.subagent_id, &scope.child_session_id), keys)
+}
+
+/// The result of a sub-agent in a session.
+pub(crate) fn result_chunk(
+    result: &RunResult,
+    (subagent, session): (&SubagentId, &SessionId),
+    keys: &Metadata,
+) -> ToolChunk {
     let said = result.message.as_ref().map(|message| message.content.clone()).unwrap_or_default();
     let said = if said.is_empty() { result.said.clone() } else { said };
     let content = if result.outcome == Outcome::Completed {
@@ -220,8 +230,8 @@ fn chunk(result: &RunResult, scope: &ChildScope, keys: &Metadata) -> ToolChunk {
         without_success(why, said)
     };
     let mut metadata = Metadata::default()
-        .with_json("subagent_id", scope.subagent_id.as_str().into())
-        .with_json("child_session_id", scope.child_session_id.as_str().into())
+        .with_json("subagent_id", subagent.as_str().into())
+        .with_json("child_session_id", session.as_str().into())
         .with_json("outcome", result.outcome.as_str().into());
     if !result.files.is_empty()
         && let Ok(files) = Json::new(&result.files)

@@ -15,7 +15,7 @@ mod tool;
 
 pub use arguments::SpawnArguments;
 pub(crate) use born::Newborn;
-pub(crate) use child::{Birth, Work};
+pub(crate) use child::{Birth, Work, result_chunk};
 pub use resume::ResumeSubagent;
 pub use spawn::Spawn;
 pub use team::Team;

@@ -9,7 +9,7 @@ mod registry;
 mod tools;
 
 pub(crate) use ingress::{BATCH, Batch, Entry, Ingress, next_batch};
-pub(crate) use record::{Kind, NewTask, Untold};
+pub(crate) use record::{Kind, NewTask, Restored, Untold};
 pub use record::{OnCancel, TaskInfo, TaskStatus};
 pub(crate) use registry::{Stopped, Tasks};
 pub(crate) use tools::titled;

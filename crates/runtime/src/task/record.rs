@@ -90,6 +90,15 @@ pub(crate) struct NewTask {
     pub(crate) loan: Option<Loan>,
 }
 
+/// A task that ended under the program before this one.
+pub(crate) struct Restored {
+    pub(crate) info: TaskInfo,
+    /// Which run of the session was the last.
+    pub(crate) run: u32,
+    /// What it came to, where the parent's model has not been told.
+    pub(crate) result: Option<ToolChunk>,
+}
+
 /// A task.
 pub(super) struct Task {
     pub(super) id: Arc<str>,

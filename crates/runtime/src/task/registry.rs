@@ -11,9 +11,10 @@ use anabranch_pipeline::ToolStream;
 use anabranch_proto::{ContentBlock, Outcome, SessionId, TextBlock, ToolCallId, ToolChunk};
 use futures::{FutureExt, future::BoxFuture};
 use tokio::{sync::watch, time::Instant};
+use tokio_util::sync::CancellationToken;
 
 use super::{
-    Batch, Ingress, Kind, NewTask, OnCancel, TaskInfo, Untold, next_batch,
+    Batch, Ingress, Kind, NewTask, OnCancel, Restored, TaskInfo, TaskStatus, Untold, next_batch,
     record::{End, Progress, Task, Wanted, stopped},
 };
 use crate::run::{Loan, OwnTasks, RunControl, drop_quietly, panic_message};
@@ -65,8 +66,13 @@ impl Drop for Discarded {
 }
 
 impl Tasks {
-    pub(crate) fn new(ingress: Ingress) -> Arc<Self> {
-        Arc::new(Self { state: Mutex::default(), ended: watch::Sender::new(0), ingress })
+    /// The tasks of a session, with those that had ended before it goes on.
+    pub(crate) fn new(ingress: Ingress, before: Vec<Restored>) -> Arc<Self> {
+        let mut state = State::default();
+        for restored in before {
+            state.restore(restored);
+        }
+        Arc::new(Self { state: Mutex::new(state), ended: watch::Sender::new(0), ingress })
     }
 
     /// Makes a task known, before its child is announced. Gives its number and its name.
@@ -431,6 +437,45 @@ impl State {
     /// The tasks of a session.
     fn of(&self, parent: &SessionId) -> impl Iterator<Item = &Task> {
         self.by_parent.get(parent).into_iter().flatten().filter_map(|number| self.tasks.get(*number))
+    }
+
+    /// Takes note of a task that ended under another program.
+    fn restore(&mut self, restored: Restored) {
+        let number = self.tasks.len();
+        let Restored { info, run, result } = restored;
+        let TaskStatus::Ended(outcome) = info.status else { return };
+        // The names that models use count; none of the new ones is to be one of the old.
+        let name = info.task_id.strip_prefix("task_").and_then(|number| number.parse().ok());
+        self.named = self.named.max(name.unwrap_or(0));
+        let control = RunControl::top(info.session_id.clone(), CancellationToken::new());
+        let mut untold = Vec::new();
+        if let Some(result) = result {
+            let result = within(result, UNTOLD_BYTES.saturating_sub(self.untold_bytes));
+            let bytes = bytes(&result);
+            self.untold_bytes += bytes;
+            self.ended += 1;
+            untold.push(Untold { info: info.clone(), result, bytes, number: self.ended, given_by: None });
+        }
+        self.by_session.insert(info.session_id.clone(), number);
+        self.by_parent.entry(info.parent_session_id.clone()).or_default().push(number);
+        self.tasks.push(Task {
+            id: info.task_id,
+            kind: Kind::Background(OnCancel::Stop),
+            session: info.session_id,
+            run,
+            parent: info.parent_session_id,
+            call: None,
+            name: info.name,
+            description: info.description,
+            within: Arc::clone(&control),
+            control,
+            started: Instant::now(),
+            is_waited_for: false,
+            progress: Progress::Ended(End { outcome, after: info.elapsed }),
+            before: None,
+            loan: None,
+            untold,
+        });
     }
 
     /// Takes note that a task is announced, or never will be.

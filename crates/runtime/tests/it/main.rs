@@ -16,6 +16,7 @@ mod peers;
 mod questions;
 mod races;
 mod readers;
+mod restart;
 mod resuming;
 mod sessions;
 mod slow_logs;

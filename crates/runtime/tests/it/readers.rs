@@ -86,6 +86,38 @@ async fn after_the_stall_limit_the_run_goes_on_and_the_reader_can_catch_up() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_reader_that_was_waited_for_too_long_is_waited_for_again_when_it_has_caught_up() {
+    let (window, pause) = (64 * 1024, Duration::from_secs(100));
+    let talk = FunctionTool::new("talk", "", move |_: Nothing, context| async move {
+        for _ in 0..2 {
+            for _ in 0..1_000 {
+                context.send(anabranch_proto::ToolChunk::text("x".repeat(1024))).await.ok();
+            }
+            tokio::time::sleep(pause).await;
+        }
+        Ok::<_, String>("")
+    });
+    let model = ScriptedModel::new("scripted")
+        .turn(|_| Turn::new().call("talk", serde_json::json!({})))
+        .turn(|_| Turn::new().text("end"));
+    let limits = Limits::default().reader_window(window).stall(Duration::from_secs(7));
+    let session = Agent::builder("agent", model).tool(talk).limits(limits).build().session();
+    let mut slow = session.subscribe_lossless(0);
+    let reply = session.prompt("Go.").await.unwrap();
+    drop(reply);
+    tokio::time::sleep(Duration::from_secs(8)).await;
+    let first = count(session.subscribe(0)).await;
+    assert!(first > 1_000, "{first}: the reader was given up");
+    for _ in 0..first {
+        slow.next().await.unwrap();
+    }
+    tokio::time::sleep(pause).await;
+    let second = count(session.subscribe(0)).await - first;
+    assert!((40..=window / 1024 + 64 + 10).contains(&second), "{second}: it is waited for again");
+    session.close().await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_reader_that_lags_holds_nobody_back() {
     let limits = Limits::default().reader_window(1024).stall(Duration::from_secs(7));
     let session = talks(1_000, limits).session();

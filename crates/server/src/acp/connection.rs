@@ -29,6 +29,7 @@ use anabranch_runtime::SystemStamp;
 use anabranch_session::MemoryLog;
 use futures::future::join_all;
 use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
 
 use super::{
     AcpError, AcpServer, NewSession,
@@ -45,7 +46,8 @@ const PROMPT: usize = 1024 * 1024;
 /// How many bytes of events a session keeps.
 const LOG: usize = 16 * 1024 * 1024;
 
-/// How long sessions may take to end when the client is gone.
+/// How long sessions may take to end when the client is gone; and how long a client that is gone may read nothing of what
+/// was written.
 const ENDING: Duration = Duration::from_secs(5);
 
 /// What the handlers of a connection share.
@@ -53,6 +55,7 @@ pub(super) struct Connection {
     server: AcpServer,
     sessions: Sessions,
     mailbox: mpsc::Sender<Outgoing>,
+    flow: Flow,
     /// Whether the client knows sessions of sub-agents.
     knows_subagents: AtomicBool,
     stamp: SystemStamp,
@@ -69,16 +72,43 @@ impl Connection {
             server,
             sessions: Sessions::default(),
             mailbox,
+            flow: flow.clone(),
             knows_subagents: AtomicBool::new(false),
             stamp: SystemStamp::new(),
         });
-        let result = Arc::clone(&connection).handle(transport, outgoing, flow).await;
-        let roots = connection.sessions.take_all();
+        let left = CancellationToken::new();
+        let handled = Arc::clone(&connection).handle(transport, outgoing, flow, left.clone());
+        let result = tokio::select! {
+            result = handled => result,
+            () = connection.give_up(&left) => {
+                tracing::warn!("the client left and did not read what was written");
+                Ok(())
+            }
+        };
+        connection.end_sessions().await;
+        Ok(result?)
+    }
+
+    /// Waits until the client has left and reads nothing of what is still written: an SDK that writes waits for ever.
+    async fn give_up(&self, left: &CancellationToken) {
+        left.cancelled().await;
+        self.end_sessions().await;
+        loop {
+            let before = self.flow.lines();
+            tokio::time::sleep(ENDING).await;
+            if self.flow.lines() == before {
+                return;
+            }
+        }
+    }
+
+    /// Ends all sessions: there is nobody who would read what they do.
+    async fn end_sessions(&self) {
+        let roots = self.sessions.take_all();
         let ended = join_all(roots.iter().map(|root| root.session.close()));
         if tokio::time::timeout(ENDING, ended).await.is_err() {
             tracing::warn!("sessions did not end in time when their client had left");
         }
-        Ok(result?)
     }
 
     async fn handle(
@@ -86,6 +116,7 @@ impl Connection {
         transport: impl ConnectTo<AgentRole> + 'static,
         outgoing: mpsc::Receiver<Outgoing>,
         flow: Flow,
+        left: CancellationToken,
     ) -> Result<(), Error> {
         /// A handler that asks the connection what to answer.
         macro_rules! answer {
@@ -110,6 +141,10 @@ impl Connection {
             .v1()
             .name("anabranch")
             .with_spawned(move |client| writer::write(client, outgoing, flow))
+            .on_close(async move |_: ConnectionTo<Client>| {
+                left.cancel();
+                Ok(())
+            })
             .on_receive_request(answer!(initialize), on_receive_request!())
             .on_receive_request(answer!(new_session), on_receive_request!())
             .on_receive_request(answer!(list_sessions), on_receive_request!())
@@ -154,7 +189,10 @@ impl Connection {
         (self.server.watch)(&root.session);
         let reader = root.session.subscribe_lossless(0);
         // It ends with its session.
-        tokio::spawn(Pump::new(root.clone(), acp.permissions(true), self.mailbox.clone()).run(reader));
+        tokio::spawn(
+            Pump::new(root.clone(), acp.permissions(true), self.mailbox.clone(), self.flow.clone())
+                .run(reader),
+        );
         Ok(NewSessionResponse::new(WireSessionId::new(id)))
     }
 

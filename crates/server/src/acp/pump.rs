@@ -19,7 +19,7 @@ use tokio::{
     time::{MissedTickBehavior, interval},
 };
 
-use super::{sessions::Root, writer::Outgoing};
+use super::{flow::Flow, sessions::Root, writer::Outgoing};
 
 /// How often what is held back is looked at.
 const TICK: Duration = Duration::from_millis(50);
@@ -35,6 +35,7 @@ pub(super) struct Pump {
     root: Root,
     adapter: Coalesce<Acp>,
     mailbox: mpsc::Sender<Outgoing>,
+    flow: Flow,
     stamp: SystemStamp,
     /// Made by the adapter and not sent.
     ready: Vec<Message>,
@@ -44,19 +45,21 @@ pub(super) struct Pump {
 struct Gone;
 
 impl Pump {
-    pub(super) fn new(root: Root, adapter: Acp, mailbox: mpsc::Sender<Outgoing>) -> Self {
+    pub(super) fn new(root: Root, adapter: Acp, mailbox: mpsc::Sender<Outgoing>, flow: Flow) -> Self {
         let adapter = Coalesce::new(adapter);
-        Self { root, adapter, mailbox, stamp: SystemStamp::new(), ready: Vec::new() }
+        Self { root, adapter, mailbox, flow, stamp: SystemStamp::new(), ready: Vec::new() }
     }
 
     /// Goes on until the session has ended or the connection is gone.
     pub(super) async fn run(mut self, reader: Reader) {
-        let Ok(why) = self.pump(reader).await else { return };
-        let Self { adapter, ready, .. } = &mut self;
-        adapter.finish(&mut |message| ready.push(message));
-        if self.send().await.is_ok() {
-            self.answer(Err(broken_off(why))).await.ok();
+        if let Ok(why) = self.pump(reader).await {
+            let Self { adapter, ready, .. } = &mut self;
+            adapter.finish(&mut |message| ready.push(message));
+            if self.send().await.is_ok() {
+                self.answer(Err(broken_off(why))).await.ok();
+            }
         }
+        // Nobody would hear of what it does from now on.
         self.root.session.close().await;
     }
 
@@ -105,7 +108,13 @@ impl Pump {
     async fn send(&mut self) -> Result<(), Gone> {
         for message in self.ready.drain(..) {
             let outgoing = match message {
-                Message::Update(update) => Outgoing::Update(Box::new(update)),
+                Message::Update(update) => {
+                    let room = tokio::select! {
+                        room = self.flow.room(&update) => room,
+                        () = self.mailbox.closed() => return Err(Gone),
+                    };
+                    Outgoing::Update(Box::new(update), room)
+                }
                 Message::Permission(permission) => {
                     Outgoing::Permission(self.root.session.clone(), Box::new(permission))
                 }

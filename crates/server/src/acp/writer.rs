@@ -14,7 +14,10 @@ use anabranch_proto::{SessionId, ToolCallId};
 use anabranch_runtime::{Answer, Session};
 use tokio::sync::mpsc;
 
-use super::{flow::Flow, sessions::Turn};
+use super::{
+    flow::{Flow, Room},
+    sessions::Turn,
+};
 
 /// How many messages wait for the writer.
 pub(super) const MAILBOX: usize = 64;
@@ -25,7 +28,7 @@ const STILL_ASKED: Duration = Duration::from_millis(200);
 /// What goes to the client, in this order.
 #[derive(Debug)]
 pub(super) enum Outgoing {
-    Update(Box<SessionNotification>),
+    Update(Box<SessionNotification>, Room),
     /// A question about a call of this session's tree.
     Permission(Session, Box<Permission>),
     /// The answer to a prompt.
@@ -54,8 +57,8 @@ async fn write_all(
 ) -> Result<(), Error> {
     while let Some(outgoing) = mailbox.recv().await {
         match outgoing {
-            Outgoing::Update(update) => {
-                flow.take().await;
+            Outgoing::Update(update, room) => {
+                flow.send(room).await;
                 client.send_notification(*update)?;
             }
             Outgoing::Permission(session, permission) => ask(client, session, *permission)?,

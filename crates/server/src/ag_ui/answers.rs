@@ -8,25 +8,40 @@ use anabranch_proto::ToolChunk;
 use anabranch_runtime::Answer;
 use tokio_util::sync::CancellationToken;
 
-use super::talk::{State, Talk};
+use super::{
+    input::Prompt,
+    talk::{State, Talk},
+};
 use crate::http::Refusal;
 
-/// Answers all that a thread waits for. Gives what stops its run.
+/// Answers all that a thread waits for, and says to its run what the user says beside that. Gives what stops the run; nothing
+/// where the thread waits for nothing.
 ///
-/// All or nothing: where an entry is of no interrupt, or an interrupt has no entry, nothing is answered.
-pub(super) fn give(talk: &mut Talk, entries: Vec<ResumeEntry>) -> Result<CancellationToken, Refusal> {
+/// All or nothing: where an interrupt has no entry, nothing is answered. An entry of no interrupt is left aside, as the protocol
+/// wants it: clients keep interrupts of a run whose end they did not read, and cannot go on without an entry for each.
+pub(super) fn give(
+    talk: &mut Talk,
+    mut entries: Vec<ResumeEntry>,
+    beside: Option<&Prompt>,
+) -> Result<Option<CancellationToken>, Refusal> {
     let (stop, asked) = match &talk.state {
         State::Asking { stop, interrupts } => (Some(stop.clone()), interrupts.clone()),
         State::Idle | State::Running | State::Left | State::Dead => (None, Vec::new()),
     };
-    let strange = entries.iter().find(|entry| !asked.contains(&entry.interrupt_id));
-    let (Some(stop), None) = (stop, strange) else {
-        let interrupt = strange.or(entries.first()).map(|entry| entry.interrupt_id.clone());
-        return Err(Refusal::NotAsked { interrupt: interrupt.unwrap_or_default() });
-    };
+    entries.retain(|ResumeEntry { interrupt_id: id, .. }| {
+        let is_asked = asked.contains(id);
+        if !is_asked {
+            tracing::warn!(interrupt = id, "an answer is of no interrupt that its thread waits for");
+        }
+        is_asked
+    });
     let is_answered = |id: &String| entries.iter().any(|entry| entry.interrupt_id == *id);
     if !asked.iter().all(is_answered) {
         return Err(Refusal::Unanswered { interrupts: asked });
+    }
+    // Before the answers, so that the next call of a model has it.
+    if let Some(prompt) = beside.filter(|_| stop.is_some()) {
+        talk.steer(prompt);
     }
     for entry in entries {
         let status = entry.status;

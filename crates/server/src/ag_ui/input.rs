@@ -9,6 +9,9 @@ use crate::http::Refusal;
 /// The longest id of a thread or a run, in bytes: it is kept, and repeated in frames.
 const LONGEST_ID: usize = 256;
 
+/// The role of the user's messages.
+const USER: &str = "user";
+
 /// What a client asks for. Fields that the protocol may gain are let through.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -41,6 +44,9 @@ pub struct RunAgentInput {
 #[derive(Clone, Debug, Deserialize)]
 #[non_exhaustive]
 pub struct InputMessage {
+    /// Its id.
+    #[serde(default)]
+    pub id: Option<String>,
     /// Whose it is.
     pub role: String,
     /// What it says: a text or a list of parts.
@@ -52,9 +58,17 @@ pub struct InputMessage {
 #[derive(Debug)]
 pub(super) enum Wanted {
     /// To prompt.
-    Prompt(String),
-    /// To answer.
-    Resume(Vec<ResumeEntry>),
+    Prompt(Prompt),
+    /// To answer; and to prompt with this where nothing was asked.
+    Resume(Vec<ResumeEntry>, Option<Prompt>),
+}
+
+/// A prompt.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Prompt {
+    /// The id of its message, where that is one to remember.
+    pub(super) id: Option<String>,
+    pub(super) text: String,
 }
 
 #[derive(Deserialize)]
@@ -84,22 +98,31 @@ impl RunAgentInput {
         Ok(input)
     }
 
-    /// What is wanted: where there are answers the messages were seen before.
+    /// What is wanted. Beside answers the user's message prompts only where it is the last of all, and can be told from one that
+    /// has prompted before.
     pub(super) fn wanted(&self) -> Result<Wanted, Refusal> {
-        if let Some(entries) = self.resume.as_ref().filter(|entries| !entries.is_empty()) {
-            return Ok(Wanted::Resume(entries.clone()));
+        let entries = self.resume.as_ref().filter(|entries| !entries.is_empty());
+        if let Some(entries) = entries {
+            let last = self.messages.last().filter(|message| message.role == USER);
+            let prompt = last.and_then(|message| message.prompt().ok()).filter(|prompt| prompt.id.is_some());
+            return Ok(Wanted::Resume(entries.clone(), prompt));
         }
-        let mut users = self.messages.iter().filter(|message| message.role == "user");
+        let mut users = self.messages.iter().filter(|message| message.role == USER);
         let Some(last) = users.next_back() else {
             return Err(Refusal::Unusable(
                 "the input has no message of the user's; add one with `role` `user`".into(),
             ));
         };
-        last.text().map(Wanted::Prompt)
+        last.prompt().map(Wanted::Prompt)
     }
 }
 
 impl InputMessage {
+    fn prompt(&self) -> Result<Prompt, Refusal> {
+        let id = self.id.clone().filter(|id| (1..=LONGEST_ID).contains(&id.len()));
+        Ok(Prompt { id, text: self.text()? })
+    }
+
     fn text(&self) -> Result<String, Refusal> {
         let content = self.content.as_ref().map(Json::to::<Content>);
         let text = match content {
@@ -150,7 +173,7 @@ mod tests {
             ),
         ] {
             let wanted = wanted(&format!(r#""messages":{messages},"unknown":{{}},"state":null"#)).unwrap();
-            assert!(matches!(&wanted, Wanted::Prompt(text) if text == prompt), "{wanted:?}");
+            assert!(matches!(&wanted, Wanted::Prompt(wanted) if wanted.text == prompt), "{wanted:?}");
         }
     }
 
@@ -173,8 +196,23 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_is_wanted_before_a_prompt() {
-        let resume = r#""messages":[],"resume":[{"interruptId":"confirm:s:c","status":"resolved"}]"#;
-        assert!(matches!(wanted(resume), Ok(Wanted::Resume(entries)) if entries.len() == 1));
+    fn an_answer_is_wanted_before_a_prompt_that_is_new() {
+        const NEW: &str = r#"{"id":"m","role":"user","content":"a"}"#;
+        for (messages, prompt) in [
+            ("", None),
+            (NEW, Some("a")),
+            (&format!(r#"{{"role":"assistant"}},{NEW}"#), Some("a")),
+            // Others came behind it, or it has no id or no text.
+            (&format!(r#"{NEW},{{"role":"assistant"}}"#), None),
+            (r#"{"role":"user","content":"a"}"#, None),
+            (r#"{"id":"","role":"user","content":"a"}"#, None),
+            (r#"{"id":"m","role":"user","content":" "}"#, None),
+        ] {
+            let resume = r#""resume":[{"interruptId":"confirm:s:c","status":"resolved"}]"#;
+            let wanted = wanted(&format!(r#""messages":[{messages}],{resume}"#)).unwrap();
+            let Wanted::Resume(entries, wanted) = wanted else { panic!("{messages}: {wanted:?}") };
+            assert_eq!(entries.len(), 1);
+            assert_eq!(wanted.map(|prompt| prompt.text).as_deref(), prompt, "{messages}");
+        }
     }
 }

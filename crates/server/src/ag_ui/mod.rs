@@ -1,6 +1,7 @@
 //! `POST /ag-ui`: runs of AG-UI.
 
 mod answers;
+mod attended;
 mod input;
 mod run;
 mod talk;
@@ -9,10 +10,10 @@ mod threads;
 
 pub use input::{InputMessage, RunAgentInput};
 
-use std::{convert::Infallible, fmt, sync::Arc, time::Duration};
+use std::{fmt, sync::Arc, time::Duration};
 
 use anabranch_adapters::ag_ui::{Mode, RunIds};
-use anabranch_runtime::Agent;
+use anabranch_runtime::{Agent, Session};
 use anabranch_session::MemoryLog;
 use axum::{
     body::Body,
@@ -20,10 +21,14 @@ use axum::{
     response::{IntoResponse as _, Response},
 };
 use futures::StreamExt as _;
-use tokio_util::sync::CancellationToken;
+use tokio_util::{
+    sync::CancellationToken,
+    task::{TaskTracker, task_tracker::TaskTrackerToken},
+};
 
 use self::{
-    input::Wanted,
+    attended::Attended,
+    input::{Prompt, Wanted},
     run::Run,
     talk::{State, Talk},
     threads::{Lease, Threads},
@@ -33,35 +38,66 @@ use crate::{Limits, http::Refusal};
 /// Makes the agent of a thread.
 pub(crate) type MakeAgent = dyn Fn(&RunAgentInput) -> Agent + Send + Sync;
 
+/// Is shown the session of each thread as it begins.
+pub(crate) type Watch = dyn Fn(&RunAgentInput, &Session) + Send + Sync;
+
 /// The threads, and how their runs are served.
 pub(crate) struct Runs {
     make: Box<MakeAgent>,
+    watch: Box<Watch>,
     mode: Mode,
     limits: Limits,
     threads: Threads,
     /// Stops every run.
     stop: CancellationToken,
+    /// The runs under way, from their requests on.
+    under_way: TaskTracker,
 }
 
 impl Runs {
-    pub(crate) fn new(make: Box<MakeAgent>, mode: Mode, limits: Limits) -> Self {
-        Self { make, mode, limits, threads: Threads::new(limits.threads), stop: CancellationToken::new() }
+    pub(crate) fn new(make: Box<MakeAgent>, watch: Box<Watch>, mode: Mode, limits: Limits) -> Self {
+        let threads = Threads::new(limits.threads);
+        let (stop, under_way) = (CancellationToken::new(), TaskTracker::new());
+        Self { make, watch, mode, limits, threads, stop, under_way }
+    }
+
+    /// What a run holds from its request to its end.
+    pub(crate) fn under_way(&self) -> TaskTrackerToken {
+        self.under_way.token()
+    }
+
+    /// Waits until no run is under way.
+    pub(crate) async fn drained(&self) {
+        self.under_way.close();
+        self.under_way.wait().await;
     }
 
     /// Serves the run that a body asks for.
-    pub(crate) async fn serve(&self, body: &[u8]) -> Result<Response, Refusal> {
+    pub(crate) async fn serve(&self, body: &[u8], under_way: TaskTrackerToken) -> Result<Response, Refusal> {
         let input = RunAgentInput::read(body)?;
         let wanted = input.wanted()?;
-        let mut lease = self.threads.take(&input.thread_id, || self.begin(&input))?;
+        let patience = self.limits.patience;
+        let mut lease = self.threads.take(&input.thread_id, || self.begin(&input), patience).await?;
         tokio::time::timeout(self.limits.settle, lease.settle()).await.map_err(|_| Refusal::Settling)?;
         let stop = match wanted {
-            Wanted::Prompt(text) => self.prompt(&mut lease, text).await?,
-            Wanted::Resume(entries) => answers::give(&mut lease, entries)?,
+            Wanted::Prompt(prompt) => self.prompt(&mut lease, prompt).await?,
+            Wanted::Resume(entries, prompt) => {
+                let interrupt = entries.first().map(|entry| entry.interrupt_id.clone());
+                let prompt = prompt.filter(|prompt| lease.is_new(prompt));
+                match (answers::give(&mut lease, entries, prompt.as_ref())?, prompt) {
+                    (Some(stop), _) => stop,
+                    (None, Some(prompt)) => self.prompt(&mut lease, prompt).await?,
+                    (None, None) => {
+                        return Err(Refusal::NotAsked { interrupt: interrupt.unwrap_or_default() });
+                    }
+                }
+            }
         };
-        tracing::info!(session = %lease.session.id(), "a run begins");
+        let (thread, run) = (&*input.thread_id, &*input.run_id);
+        tracing::info!(thread, run, session = %lease.session.id(), "a run begins");
         let ids = RunIds::new(input.thread_id, input.run_id);
         let run = Run::new(lease, ids, stop, self.limits.keep_alive);
-        Ok(response(run))
+        Ok(response(run, under_way, self.limits.unread))
     }
 
     /// Stops every run, those that wait for answers too.
@@ -83,11 +119,16 @@ impl Runs {
             debug_assert!(false, "a new log has no events: {error}");
             agent.session()
         });
+        (self.watch)(input, &session);
         Talk::new(session, self.mode)
     }
 
     /// Prompts a thread that is idle. Gives what stops the run.
-    async fn prompt(&self, lease: &mut Lease, text: String) -> Result<CancellationToken, Refusal> {
+    async fn prompt(
+        &self,
+        lease: &mut Lease,
+        Prompt { id, text }: Prompt,
+    ) -> Result<CancellationToken, Refusal> {
         if let State::Asking { interrupts, .. } = &lease.state {
             return Err(Refusal::Unanswered { interrupts: interrupts.clone() });
         }
@@ -95,7 +136,10 @@ impl Runs {
         // Its events are read from the log, so that a run can outlive the response.
         let reply = lease.session.prompt_until(text, &stop).await;
         match reply {
-            Ok(_) => Ok(stop),
+            Ok(_) => {
+                lease.prompted_by = id;
+                Ok(stop)
+            }
             Err(error) => {
                 tracing::warn!(%error, "a session took no prompt");
                 lease.state = State::Dead;
@@ -105,14 +149,15 @@ impl Runs {
     }
 }
 
-fn response(run: Run) -> Response {
+fn response(run: Run, under_way: TaskTrackerToken, unread: Duration) -> Response {
     const HEADERS: [(HeaderName, &str); 3] = [
         (header::CONTENT_TYPE, "text/event-stream"),
         (header::CACHE_CONTROL, "no-cache"),
         // Proxies that gather what they pass on would hold frames back.
         (HeaderName::from_static("x-accel-buffering"), "no"),
     ];
-    (HEADERS, Body::from_stream(run.into_stream().map(Ok::<_, Infallible>))).into_response()
+    let frames = run.into_stream().inspect(move |_| _ = &under_way);
+    (HEADERS, Body::from_stream(Attended::new(frames, unread))).into_response()
 }
 
 impl fmt::Debug for Runs {

@@ -10,7 +10,10 @@ use anabranch_runtime::{Answer, Read, Session, SystemStamp};
 use futures::StreamExt as _;
 use tokio_util::sync::CancellationToken;
 
-use super::terminal::{Terminal, UntilTerminal};
+use super::{
+    input::Prompt,
+    terminal::{Terminal, UntilTerminal},
+};
 
 /// A session as its client knows it.
 #[derive(Debug)]
@@ -20,6 +23,8 @@ pub(super) struct Talk {
     /// The number of the last event that the encoder was told.
     pub(super) cursor: u64,
     pub(super) state: State,
+    /// The message that prompted last.
+    pub(super) prompted_by: Option<String>,
 }
 
 /// How far the last run is.
@@ -42,7 +47,13 @@ impl Talk {
     pub(super) fn new(session: Session, mode: Mode) -> Self {
         // These ids are replaced before the first run.
         let adapter = AgUi::new(session.id(), RunIds::new("", "")).mode(mode);
-        Self { session, encoder: Sse::new(UntilTerminal::new(adapter)), cursor: 0, state: State::Idle }
+        let encoder = Sse::new(UntilTerminal::new(adapter));
+        Self { session, encoder, cursor: 0, state: State::Idle, prompted_by: None }
+    }
+
+    /// Whether a prompt was not given before.
+    pub(super) fn is_new(&self, prompt: &Prompt) -> bool {
+        prompt.id.is_none() || prompt.id != self.prompted_by
     }
 
     /// Begins a run of the protocol.
@@ -80,6 +91,14 @@ impl Talk {
             tracing::warn!(%error, "an answer changed nothing");
         }
         self.encoder.adapter_mut().answered(answer);
+    }
+
+    /// Says something to the run that is under way.
+    pub(super) fn steer(&mut self, prompt: &Prompt) {
+        self.prompted_by.clone_from(&prompt.id);
+        if let Err(error) = self.session.steer(self.session.id(), &*prompt.text) {
+            tracing::warn!(%error, "what the user said beside an answer reached nobody");
+        }
     }
 
     /// How the run has ended, if it has. Said once.

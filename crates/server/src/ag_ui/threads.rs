@@ -3,6 +3,7 @@
 use std::{
     collections::HashMap,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
 };
 
 use anabranch_runtime::Session;
@@ -39,21 +40,55 @@ struct Thread {
     used: u64,
 }
 
+/// A thread that was looked up.
+enum Found {
+    /// It is the caller's now.
+    Free(Lease),
+    /// Another request has it.
+    Taken(Arc<Exclusive<Talk>>),
+}
+
 impl Threads {
     pub(super) fn new(most: usize) -> Self {
         Self { most: most.max(1), known: Mutex::default() }
     }
 
-    /// Takes the thread of this id, which `begin` begins where there is none.
-    pub(super) fn take(&self, id: &str, begin: impl FnOnce() -> Talk) -> Result<Lease, Refusal> {
+    /// Takes the thread of this id, which `begin` begins where there is none. Where another request has it, waits for that
+    /// to let it go: a client that left may not have been noticed yet.
+    pub(super) async fn take(
+        &self,
+        id: &str,
+        begin: impl Fn() -> Talk,
+        patience: Duration,
+    ) -> Result<Lease, Refusal> {
+        let waited = tokio::time::timeout(patience, async {
+            loop {
+                let talk = match self.look_up(id, &begin)? {
+                    Found::Free(lease) => return Ok(lease),
+                    Found::Taken(talk) => talk,
+                };
+                let lease = talk.lock_owned().await;
+                // One that came to its end meanwhile has a successor.
+                if !matches!(lease.state, State::Dead) {
+                    return Ok(lease);
+                }
+            }
+        });
+        waited.await.unwrap_or(Err(Refusal::Busy))
+    }
+
+    fn look_up(&self, id: &str, begin: impl FnOnce() -> Talk) -> Result<Found, Refusal> {
         let mut known = self.lock();
         known.requests += 1;
         let now = known.requests;
         if let Some(thread) = known.threads.get_mut(id) {
-            let lease = Arc::clone(&thread.talk).try_lock_owned().map_err(|_| Refusal::Busy)?;
+            let Ok(lease) = Arc::clone(&thread.talk).try_lock_owned() else {
+                thread.used = now;
+                return Ok(Found::Taken(Arc::clone(&thread.talk)));
+            };
             if !matches!(lease.state, State::Dead) {
                 thread.used = now;
-                return Ok(lease);
+                return Ok(Found::Free(lease));
             }
         }
         known.threads.remove(id);
@@ -66,7 +101,7 @@ impl Threads {
         let lease = Arc::clone(&talk).try_lock_owned().map_err(|_| Refusal::Busy)?;
         known.threads.insert(id.to_owned(), Thread { talk, session, used: now });
         tracing::debug!(thread = id, session = %lease.session.id(), "a thread begins");
-        Ok(lease)
+        Ok(Found::Free(lease))
     }
 
     /// Ends all sessions.

@@ -1,9 +1,8 @@
 //! Sessions' events in files, as their logs admit them.
 
 use std::{
-    fs::{self, File},
-    io::{self, Write as _},
-    mem,
+    error::Error,
+    fs, io, mem,
     path::{Path, PathBuf},
     sync::{Mutex, PoisonError},
     time::Duration,
@@ -13,7 +12,11 @@ use anabranch_adapters::{Encode as _, EncodeError, encode::NativeLines};
 use anabranch_remote::nats::Produced;
 use anabranch_runtime::{Order, Read, Reader, Session};
 use futures::StreamExt as _;
-use tokio::{runtime::Handle, task::JoinSet};
+use tokio::{
+    fs::File,
+    io::AsyncWriteExt as _,
+    task::{JoinError, JoinSet},
+};
 
 use super::nats::file_name;
 
@@ -27,7 +30,21 @@ const ENDING: Duration = Duration::from_secs(5);
 #[derive(Debug)]
 pub(super) struct EventLogs {
     folder: PathBuf,
-    writers: Mutex<JoinSet<Result<(), EventLogError>>>,
+    writers: Mutex<Writers>,
+}
+
+/// Who writes.
+#[derive(Debug)]
+struct Writers {
+    running: JoinSet<Result<(), EventLogError>>,
+    /// What came of those that are gone: the first failure, where there was one.
+    ended: Result<(), EventLogError>,
+}
+
+impl Default for Writers {
+    fn default() -> Self {
+        Self { running: JoinSet::new(), ended: Ok(()) }
+    }
 }
 
 /// Why a file has not all events of its session.
@@ -42,7 +59,7 @@ pub(super) enum EventLogError {
     #[error("the events were not written in time to {}", .0.display())]
     Late(PathBuf),
     #[error("who writes the events broke off")]
-    BrokenOff(#[from] tokio::task::JoinError),
+    BrokenOff(#[from] JoinError),
 }
 
 impl EventLogs {
@@ -57,18 +74,27 @@ impl EventLogs {
         let path = self.folder.join(format!("{}.jsonl", session.id()));
         let reader = session.subscribe_lossless(0);
         let mut writers = self.writers.lock().unwrap_or_else(PoisonError::into_inner);
-        // Disks are waited for: on a thread of its own.
-        writers.spawn_blocking(move || Handle::current().block_on(write(reader, path)));
+        while let Some(ended) = writers.running.try_join_next() {
+            writers.ended = mem::replace(&mut writers.ended, Ok(())).and(flat(ended));
+        }
+        writers.running.spawn(async {
+            let written = write(reader, path).await;
+            if let Err(error) = &written {
+                tracing::error!(error = error as &dyn Error, "the events of a session are not kept");
+            }
+            written
+        });
     }
 
     /// Waits for what is still to be written; the sessions have to have ended.
     pub(super) async fn end(&self) -> Result<(), EventLogError> {
-        let mut writers = mem::take(&mut *self.writers.lock().unwrap_or_else(PoisonError::into_inner));
+        let Writers { mut running, mut ended } =
+            mem::take(&mut *self.writers.lock().unwrap_or_else(PoisonError::into_inner));
         let all_written = async {
-            while let Some(written) = writers.join_next().await {
-                written??;
+            while let Some(written) = running.join_next().await {
+                ended = ended.and(flat(written));
             }
-            Ok(())
+            ended
         };
         tokio::time::timeout(ENDING, all_written)
             .await
@@ -116,7 +142,8 @@ fn not_written(path: &Path, error: &io::Error) {
 
 /// What cannot be written holds nobody back: its reader is gone then.
 async fn write(reader: Reader, path: PathBuf) -> Result<(), EventLogError> {
-    let mut file = File::create(&path).map_err(|source| unwritable(&path, source))?;
+    // Disks are waited for on other threads.
+    let mut file = File::create(&path).await.map_err(|source| unwritable(&path, source))?;
     let mut lines = Vec::new();
     let mut batches = reader.ready_chunks(BATCH);
     while let Some(batch) = batches.next().await {
@@ -129,9 +156,14 @@ async fn write(reader: Reader, path: PathBuf) -> Result<(), EventLogError> {
                 Read::Gap { from, to } => return Err(EventLogError::Forgotten { path, from, to }),
             }
         }
-        file.write_all(&lines).map_err(|source| unwritable(&path, source))?;
+        file.write_all(&lines).await.map_err(|source| unwritable(&path, source))?;
     }
-    Ok(())
+    // What was written may still be on its way.
+    file.flush().await.map_err(|source| unwritable(&path, source))
+}
+
+fn flat(ended: Result<Result<(), EventLogError>, JoinError>) -> Result<(), EventLogError> {
+    ended?
 }
 
 fn unwritable(path: &Path, source: io::Error) -> EventLogError {

@@ -4,19 +4,21 @@ use std::{
     env, error, fs, io,
     net::SocketAddr,
     path::{Path, PathBuf},
-    sync::atomic::{AtomicU64, Ordering},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
     time::Duration,
 };
 
 use anabranch_adapters::ag_ui::Mode;
-use anabranch_demo::{Pace, Plan};
 use anabranch_proto::Stamp as _;
 use anabranch_runtime::SystemStamp;
 use clap::{Args, ValueEnum};
 use tokio::net::TcpListener;
 use tracing::Level;
 
-use super::signals;
+use super::{demo::Demo, event_logs::EventLogs, signals};
 use crate::{Limits, ServeError, Server, Token};
 
 /// How to serve.
@@ -31,9 +33,8 @@ pub(super) struct Options {
     /// What clients are told of children
     #[arg(long, value_enum, default_value_t = Children::Attributed)]
     children: Children,
-    /// Asks before this tool of the demo's runs, such as `write_result`; may be given again
-    #[arg(long, value_name = "TOOL")]
-    ask: Vec<String>,
+    #[command(flatten)]
+    demo: Demo,
     /// The most bytes of a request's body
     #[arg(long, value_name = "BYTES", default_value_t = Limits::default().body)]
     max_body: usize,
@@ -47,6 +48,10 @@ pub(super) struct Options {
     /// away at the end
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
+    /// Write all events of each thread into this folder as its log admits them: native JSON lines, in a file of its
+    /// session's id
+    #[arg(long, value_name = "DIR")]
+    log_events: Option<PathBuf>,
     /// What is logged, on stderr
     #[arg(long, value_name = "LEVEL", default_value_t = Level::INFO)]
     log: Level,
@@ -76,16 +81,25 @@ pub(super) async fn run(options: Options) -> Result<(), Box<dyn error::Error>> {
     let folder = options.out.clone().unwrap_or_else(temporary);
     let server = server(&options, folder.clone());
     let server = if let Some(token) = token { server.token(token) } else { server };
+    let logs = options.log_events.map(EventLogs::new).transpose()?.map(Arc::new);
+    let server = match logs.clone() {
+        Some(logs) => server.watched_by(move |_, session| logs.keep(session)),
+        None => server,
+    };
     let ended = server.serve(listener, stop).await;
     if options.out.is_none() {
         take_away(&folder);
     }
-    Ok(ended?)
+    ended?;
+    if let Some(logs) = logs {
+        logs.end().await?;
+    }
+    Ok(())
 }
 
 fn server(options: &Options, folder: PathBuf) -> Server {
     let threads = AtomicU64::new(0);
-    let plan = options.ask.iter().fold(Plan::new().pace(Pace::watchable()), Plan::ask);
+    let plan = options.demo.plan();
     let agent = move |_: &_| {
         let thread = threads.fetch_add(1, Ordering::Relaxed);
         // A folder that cannot be made fails the tool that writes into it, which says so.

@@ -59,7 +59,8 @@ pub(crate) enum Refusal {
     Unanswered { interrupts: Vec<String> },
     /// An answer to nothing.
     #[error(
-        "`{interrupt}` is no interrupt that this thread waits for; it may have been answered before, or its thread forgotten"
+        "`{interrupt}` is no interrupt that this thread waits for; it may have been answered before, or its thread forgotten. \
+         To go on, end `messages` with a new message of the user's"
     )]
     NotAsked { interrupt: String },
     /// As many threads as there may be.

@@ -56,6 +56,8 @@ async fn guard(State(shared): State<Shared>, request: Request, next: Next) -> Re
 }
 
 async fn ag_ui(State(shared): State<Shared>, headers: HeaderMap, body: Body) -> Result<Response, Refusal> {
+    // Before it is known whether there is a stop, so that none overlooks it.
+    let under_way = shared.runs.under_way();
     if shared.stopping.is_cancelled() {
         return Err(Refusal::Stopping);
     }
@@ -69,7 +71,7 @@ async fn ag_ui(State(shared): State<Shared>, headers: HeaderMap, body: Body) -> 
     }
     let body = tokio::time::timeout(body_time, read(body, bound)).await;
     let body = body.map_err(|_| Refusal::TooSlow { bound: body_time })??;
-    shared.runs.serve(&body).await
+    shared.runs.serve(&body, under_way).await
 }
 
 async fn read(body: Body, bound: usize) -> Result<Vec<u8>, Refusal> {

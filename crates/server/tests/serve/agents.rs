@@ -3,6 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use anabranch_pipeline::{FunctionTool, ToolDefinition};
+use anabranch_proto::ContentBlock;
 use anabranch_runtime::{
     Agent, ExternalTool, ModelRequest, Permissions, ScriptedModel, SpawnArguments, SpawnSubagent, Turn,
 };
@@ -90,6 +91,9 @@ impl Seen {
             0 => said(request)
                 .split(' ')
                 .fold(Turn::new(), |turn, word| turn.call("spawn_subagent", json!({ "task": word }))),
+            _ if !hints(request).is_empty() => {
+                Turn::new().text(format!("All are done. You said: {}", hints(request)))
+            }
             _ => Turn::new().text("All are done."),
         });
         let spawn = SpawnSubagent::new(self.worker())
@@ -101,4 +105,12 @@ impl Seen {
 /// What was said last.
 fn said(request: &ModelRequest) -> String {
     request.messages.last().map(anabranch_proto::Message::text).unwrap_or_default()
+}
+
+/// What was said while the last reply was under way.
+fn hints(request: &ModelRequest) -> String {
+    let blocks = request.messages.last().into_iter().flat_map(|message| &message.content);
+    let texts = blocks
+        .filter_map(|block| if let ContentBlock::Hint(hint) = block { Some(hint.hint.text()) } else { None });
+    texts.collect()
 }

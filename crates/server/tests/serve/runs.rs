@@ -58,7 +58,8 @@ async fn a_thread_goes_on_with_the_next_request_at_once() {
 #[tokio::test]
 async fn two_threads_run_side_by_side_and_one_thread_has_one_run() {
     let (seen, _gone) = Seen::new();
-    let server = Running::new(seen.server()).await;
+    let limits = crate::client::limits().patience(Duration::ZERO);
+    let server = Running::new(seen.server().limits(limits)).await;
     let (mut first, mut second) = (reader(), reader());
     let mut waiting = server.post(&prompt("one", "run", "wait")).await;
     waiting.until("SUBAGENT_STARTED", &mut first).await;
@@ -68,6 +69,27 @@ async fn two_threads_run_side_by_side_and_one_thread_has_one_run() {
     seen.go_on.notify_one();
     let last = waiting.run(&mut first).await;
     assert_eq!((&last["threadId"], &last["outcome"]["type"]), (&json!("one"), &json!("success")));
+    server.stopped().await;
+}
+
+#[tokio::test]
+async fn a_prompt_that_comes_early_is_served_when_the_run_before_has_ended() {
+    let (seen, _gone) = Seen::new();
+    let limits = crate::client::limits().patience(Duration::from_secs(60));
+    let server = Running::new(seen.server().limits(limits)).await;
+    let mut first = reader();
+    let mut waiting = server.post(&prompt("thread", "one", "wait")).await;
+    waiting.until("SUBAGENT_STARTED", &mut first).await;
+    let early = prompt("thread", "two", "snow");
+    let early = async { server.post(&early).await.run(&mut reader()).await };
+    let end = async {
+        seen.go_on.notify_one();
+        waiting.run(&mut first).await
+    };
+    let (early, end) = within(futures::future::join(early, end)).await;
+    for (last, run) in [(end, "one"), (early, "two")] {
+        assert_eq!((&last["runId"], &last["outcome"]["type"]), (&json!(run), &json!("success")));
+    }
     server.stopped().await;
 }
 

@@ -6,7 +6,7 @@ use serde_json::json;
 
 use crate::{
     agents::Seen,
-    client::{Running, limits, prompt, reader, within},
+    client::{Request, Running, limits, prompt, reader, within},
 };
 
 #[tokio::test]
@@ -17,6 +17,36 @@ async fn runs_that_are_under_way_may_end() {
     let mut response = server.post(&prompt("thread", "run", "wait")).await;
     response.until("SUBAGENT_STARTED", &mut reader).await;
     let stopped = server.stop();
+    seen.go_on.notify_one();
+    assert_eq!(response.run(&mut reader).await["outcome"], json!({ "type": "success" }));
+    within(stopped).await.unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn meanwhile_others_are_told_that_no_runs_are_taken() {
+    let (seen, _gone) = Seen::new();
+    let server = Running::new(seen.server()).await;
+    let address = server.address;
+    let mut reader = reader();
+    let mut response = server.post(&prompt("thread", "run", "wait")).await;
+    response.until("SUBAGENT_STARTED", &mut reader).await;
+    let stopped = server.stop();
+    let health = || Request::post("").to("GET", "/health").send(address);
+    let refused = (503, "stopping".to_owned());
+    within(async {
+        loop {
+            let response = health().await;
+            if response.status != 200 {
+                break assert_eq!(response.refusal().await, refused);
+            }
+        }
+    })
+    .await;
+    for thread in ["thread", "another"] {
+        let request = Request::post(prompt(thread, "next", "snow").to_string());
+        assert_eq!(request.send(address).await.refusal().await, refused);
+    }
+    assert_eq!(health().await.refusal().await, refused);
     seen.go_on.notify_one();
     assert_eq!(response.run(&mut reader).await["outcome"], json!({ "type": "success" }));
     within(stopped).await.unwrap().unwrap();

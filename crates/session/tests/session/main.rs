@@ -9,5 +9,6 @@ mod field_cases;
 mod log;
 mod messages;
 mod properties;
+mod recovery;
 mod spawn;
 mod support;

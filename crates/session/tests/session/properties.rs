@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use anabranch_proto::{
-    Admitted, EventKind, Message, Scope, SpawnMechanism,
+    Admitted, ErrorInfo, ErrorType, EventKind, Message, Scope, SpawnMechanism,
     event::{MessageOrigin, ToolCallEnd},
 };
 use anabranch_session::{EventProcessor, Limits, MessageAccumulator};
@@ -286,6 +286,30 @@ proptest! {
         prop_assert_eq!(&session.admitted, &admitted);
         prop_assert_eq!(replay.counters().synthesised, 0);
         prop_assert_eq!(replay.counters().rewritten, 0);
+    }
+
+    #[test]
+    fn what_was_cut_anywhere_is_closed_well_and_once(script in script(), cut in any::<prop::sample::Index>()) {
+        let mut session = Session::new();
+        session.play(&script.join("\n"));
+        session.admitted.truncate(cut.index(session.admitted.len() + 1));
+        let replay = |admitted: &[Admitted]| {
+            let mut processor = EventProcessor::new("root".into(), Limits::default());
+            for admitted in admitted {
+                processor.replay(admitted).unwrap();
+            }
+            processor
+        };
+        let why = ErrorInfo::new(ErrorType::INTERNAL, "the program ended");
+        let mut processor = replay(&session.admitted);
+        processor.interrupt(&why, &session.stamp, &mut session.admitted);
+        verify(&session.admitted)?;
+        let mut again = replay(&session.admitted);
+        let mut none = Vec::new();
+        again.interrupt(&why, &session.stamp, &mut none);
+        prop_assert_eq!(none, vec![]);
+        prop_assert_eq!(again.messages(), processor.messages());
+        prop_assert_eq!(again.open_message(), None);
     }
 
     #[test]

@@ -23,6 +23,13 @@ use anabranch_session::{Ending, EventProcessor, Limits};
 #[derive(Debug, Default)]
 pub(crate) struct CountingStamp(AtomicU64);
 
+impl CountingStamp {
+    /// The stamp of another program, whose ids are others.
+    pub(crate) fn of_another() -> Self {
+        Self(AtomicU64::new(1 << 32))
+    }
+}
+
 impl Stamp for CountingStamp {
     fn unique(&self) -> [u8; 16] {
         u128::from(self.0.fetch_add(1, Ordering::Relaxed)).to_be_bytes()

@@ -186,6 +186,7 @@ impl Rules {
     fn open(&mut self, kind: Kind, id: &str, owner: &str) -> Checked {
         let key = (kind, id.to_owned());
         let name = kind.name();
+        self.only_one(kind, id)?;
         let whose = self.owners.entry(key.clone()).or_insert_with(|| owner.to_owned());
         ensure(whose == owner, || format!("the {name} `{id}` is another's"))?;
         ensure(self.reopening || !self.run.closed.contains(&key), || {
@@ -194,6 +195,18 @@ impl Rules {
         ensure(self.run.open.insert(key, owner.to_owned()).is_none(), || {
             format!("the {name} `{id}` is open already")
         })
+    }
+
+    /// A client looks for an id among all messages, where thoughts are too, and calls that belong to none.
+    fn only_one(&self, kind: Kind, id: &str) -> Checked {
+        for other in [Kind::Message, Kind::Reasoning, Kind::Call] {
+            // A span has the id of the thought that is in it.
+            let is_it = other == kind || (kind, other) == (Kind::Span, Kind::Reasoning);
+            ensure(is_it || !self.owners.contains_key(&(other, id.to_owned())), || {
+                format!("the {} `{id}` has the id of a {}", kind.name(), other.name())
+            })?;
+        }
+        Ok(())
     }
 
     fn opened(&self, kind: Kind, id: &str, owner: &str) -> Checked {
@@ -217,6 +230,7 @@ impl Rules {
         let is_complete = self.complete.contains(call) && !self.run.open.contains_key(&key);
         ensure(is_complete, || format!("the call `{call}` has a result and its arguments are open"))?;
         ensure(self.answered.insert(call.to_owned()), || format!("the call `{call}` has two results"))?;
+        self.only_one(Kind::Message, message)?;
         let message = (Kind::Message, message.to_owned());
         ensure(self.owners.insert(message, owner.to_owned()).is_none(), || {
             format!("the result of `{call}` has the id of another message")

@@ -93,7 +93,7 @@ impl SpawnBuilder {
             .depth(depth);
         let spawn = SpawnSessionStart::new(&scope, self.mechanism, description);
         let stage = self.parent.stage();
-        let metadata = self.parent.metadata().merged(&self.metadata);
+        let metadata = self.parent.metadata().clone().merged(&self.metadata);
         stage.push(self.parent.scope().clone(), metadata, spawn.into());
         let metadata = self.metadata.with("subagent_id", subagent.as_str());
         match self.again {

@@ -1,0 +1,9 @@
+//! The store's public behaviour, one module a concern.
+
+mod conformance;
+mod durability;
+mod faults;
+mod opening;
+mod retention;
+mod support;
+mod versions;
