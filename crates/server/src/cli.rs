@@ -2,6 +2,7 @@
 
 mod acp;
 mod demo;
+mod descriptors;
 mod event_logs;
 mod nats;
 mod serve;

@@ -12,8 +12,27 @@ pub struct Limits {
     pub body_time: Duration,
     /// How many threads are kept. 64 by default; one more takes the place of the one that was idle for longest.
     pub threads: usize,
-    /// How many bytes of events a thread keeps. 16 MiB by default.
+    /// How many bytes of events a thread or a session keeps in memory. 16 MiB by default.
     pub log: usize,
+    /// How many sessions a tenant has at most. 64 by default; another is refused.
+    pub sessions_of_tenant: usize,
+    /// How many sessions all tenants have together at most. 256 by default; another is refused.
+    pub sessions: usize,
+    /// How many prompts of a session may be open: one that is being answered, and those that wait. 16 by default; another is
+    /// refused.
+    pub prompts: usize,
+    /// How many streams of sessions' events a tenant reads at once at most. 4,096 by default; another is refused.
+    pub readers: usize,
+    /// How many requests of a tenant may come in a second. 100 by default; 0 for as many as come.
+    pub rate: u32,
+    /// How many may come at once, beyond that. 200 by default.
+    pub burst: u32,
+    /// How many connections there are at most. 16,384 by default; another is closed with a refusal.
+    pub connections: usize,
+    /// How long the head of a request may take to arrive, and how long a connection may be idle. 10 seconds by default.
+    pub header_time: Duration,
+    /// How many bytes the head of a request may have. 32 KiB by default. It has at most 100 headers.
+    pub headers: usize,
     /// How long a request waits for the thread's request before it to let the thread go, whose client may have left without
     /// having been noticed. 1 second by default.
     pub patience: Duration,
@@ -37,6 +56,15 @@ impl Default for Limits {
             body_time: Duration::from_secs(10),
             threads: 64,
             log: 16 * 1024 * 1024,
+            sessions_of_tenant: 64,
+            sessions: 256,
+            prompts: 16,
+            readers: 4_096,
+            rate: 100,
+            burst: 200,
+            connections: 16_384,
+            header_time: Duration::from_secs(10),
+            headers: 32 * 1024,
             patience: Duration::from_secs(1),
             settle: Duration::from_secs(10),
             drain: Duration::from_secs(10),
@@ -69,7 +97,57 @@ impl Limits {
         self
     }
 
-    /// How many bytes of events a thread keeps.
+    /// How many sessions a tenant has at most, and all tenants together.
+    #[must_use]
+    pub fn sessions(mut self, of_tenant: usize, of_all: usize) -> Self {
+        (self.sessions_of_tenant, self.sessions) = (of_tenant, of_all);
+        self
+    }
+
+    /// How many prompts of a session may be open; 1 to 32.
+    #[must_use]
+    pub fn prompts(mut self, prompts: usize) -> Self {
+        // A session itself has room for so many.
+        self.prompts = prompts.clamp(1, 32);
+        self
+    }
+
+    /// How many streams of events a tenant reads at once at most.
+    #[must_use]
+    pub fn readers(mut self, readers: usize) -> Self {
+        self.readers = readers;
+        self
+    }
+
+    /// How many requests of a tenant may come in a second, and how many at once beyond that. No bound where the rate is 0.
+    #[must_use]
+    pub fn rate(mut self, per_second: u32, burst: u32) -> Self {
+        (self.rate, self.burst) = (per_second, burst);
+        self
+    }
+
+    /// How many connections there are at most.
+    #[must_use]
+    pub fn connections(mut self, connections: usize) -> Self {
+        self.connections = connections;
+        self
+    }
+
+    /// How long the head of a request may take to arrive, and how long a connection may be idle.
+    #[must_use]
+    pub fn header_time(mut self, time: Duration) -> Self {
+        self.header_time = time;
+        self
+    }
+
+    /// How many bytes the head of a request may have.
+    #[must_use]
+    pub fn headers(mut self, bytes: usize) -> Self {
+        self.headers = bytes;
+        self
+    }
+
+    /// How many bytes of events a thread or a session keeps in memory.
     #[must_use]
     pub fn log(mut self, bytes: usize) -> Self {
         self.log = bytes;

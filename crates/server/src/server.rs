@@ -1,6 +1,6 @@
 //! The server.
 
-use std::{fmt, future::Future, pin::pin, sync::Arc};
+use std::{fmt, future::Future, sync::Arc};
 
 use anabranch_adapters::ag_ui::Mode;
 use anabranch_runtime::{Agent, Session};
@@ -8,12 +8,14 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    Limits, RunAgentInput, ServeError, Token,
+    Limits, RunAgentInput, ServeError, Sessions, Token, Tokens,
     ag_ui::{MakeAgent, Runs, Watch},
-    http::{Guard, Shared, router},
+    api::Api,
+    http::{Connections, Guard, Rate, Shared, describe, router},
 };
 
-/// Agents over HTTP: `POST /ag-ui` begins or resumes a run, `GET /health` says whether the server is well.
+/// Agents over HTTP: `POST /ag-ui` begins or resumes a run, `/sessions` has sessions that clients create and read from any
+/// position, `GET /health` says whether the server is well.
 ///
 /// ```no_run
 /// use anabranch_runtime::{Agent, ScriptedModel, Turn};
@@ -34,8 +36,9 @@ pub struct Server {
     make: Box<MakeAgent>,
     watch: Box<Watch>,
     mode: Mode,
+    sessions: Option<Sessions>,
     limits: Limits,
-    token: Option<Token>,
+    tokens: Option<Tokens>,
 }
 
 impl Server {
@@ -46,9 +49,16 @@ impl Server {
             make: Box::new(make),
             watch: Box::new(|_, _| {}),
             mode: Mode::default(),
+            sessions: None,
             limits: Limits::default(),
-            token: None,
+            tokens: None,
         }
+    }
+
+    /// Offers `/sessions` too. By default there are none.
+    pub fn sessions(mut self, sessions: Sessions) -> Self {
+        self.sessions = Some(sessions);
+        self
     }
 
     /// Shows each thread's session to `watch` as it begins, with the thread's first input: so its events can be kept elsewhere,
@@ -71,8 +81,13 @@ impl Server {
     }
 
     /// What clients have to show. By default nothing, and then only this machine's programs are served.
-    pub fn token(mut self, token: Token) -> Self {
-        self.token = Some(token);
+    pub fn token(self, token: Token) -> Self {
+        self.tokens(token.into())
+    }
+
+    /// What clients have to show, each for its tenant.
+    pub fn tokens(mut self, tokens: Tokens) -> Self {
+        self.tokens = Some(tokens);
         self
     }
 
@@ -83,45 +98,63 @@ impl Server {
     /// When the listener can be reached from outside and there is no token, and when the socket fails.
     ///
     /// # Cancel safety
-    /// Dropping the future takes no more requests; responses under way go on until their clients leave.
+    /// Dropping the future ends the server at once, with all connections.
     pub async fn serve(
         self,
         listener: TcpListener,
         stop: impl Future<Output = ()>,
     ) -> Result<(), ServeError> {
-        let Self { make, watch, mode, limits, token } = self;
+        let Self { make, watch, mode, sessions, limits, tokens } = self;
         let address = listener.local_addr()?;
-        if !address.ip().is_loopback() && token.is_none() {
+        if !address.ip().is_loopback() && tokens.is_none() {
             return Err(ServeError::Exposed { address });
         }
         let runs = Arc::new(Runs::new(make, watch, mode, limits));
-        let guard = Arc::new(Guard::new(token));
+        let sessions = sessions.map(|sessions| Arc::new(Api::new(sessions, mode, &limits)));
         let [stopping, closing] = [CancellationToken::new(), CancellationToken::new()];
-        let shared = Shared { runs: Arc::clone(&runs), guard, limits, stopping: stopping.clone() };
-        let serving =
-            axum::serve(listener, router(shared)).with_graceful_shutdown(closing.clone().cancelled_owned());
-        let mut serving = pin!(serving.into_future());
+        let description = describe(sessions.is_some(), tokens.is_some());
+        let shared = Shared {
+            runs: Arc::clone(&runs),
+            sessions: sessions.clone(),
+            guard: Arc::new(Guard::new(tokens)),
+            rate: Arc::new(Rate::new(&limits)),
+            limits,
+            description,
+            stopping: stopping.clone(),
+        };
+        let connections = Connections::new(router(shared), &limits, closing.clone());
         tracing::info!(%address, "listening");
         tokio::select! {
-            ended = &mut serving => ended?,
-            () = stop => {
-                tracing::info!("stopping: runs under way may end");
-                stopping.cancel();
-                // Whoever asks meanwhile is told to go elsewhere.
-                tokio::select! {
-                    ended = &mut serving => ended?,
-                    drained = tokio::time::timeout(limits.drain, runs.drained()) => {
-                        if drained.is_err() {
-                            tracing::warn!("runs under way are stopped");
-                            runs.stop();
-                        }
-                        closing.cancel();
-                        if tokio::time::timeout(limits.stop, &mut serving).await.is_err() {
-                            tracing::warn!("some clients do not read the end of their runs and are left");
-                        }
-                    }
-                }
+            () = connections.accept(&listener) => {}
+            () = stop => {}
+        }
+        tracing::info!("stopping: runs under way may end");
+        stopping.cancel();
+        let finish = async {
+            if let Some(sessions) = &sessions {
+                sessions.finish().await;
             }
+        };
+        let drained = async { tokio::join!(runs.drained(), finish) };
+        // Whoever asks meanwhile is told to go elsewhere.
+        let is_drained = tokio::select! {
+            () = connections.accept(&listener) => false,
+            drained = tokio::time::timeout(limits.drain, drained) => drained.is_ok(),
+        };
+        if !is_drained {
+            tracing::warn!("runs under way are stopped");
+            runs.stop();
+        }
+        drop(listener);
+        closing.cancel();
+        let ended = async {
+            if let Some(sessions) = &sessions {
+                sessions.close().await;
+            }
+            connections.ended().await;
+        };
+        if tokio::time::timeout(limits.stop, ended).await.is_err() {
+            tracing::warn!("some clients do not read the end of their runs and are left");
         }
         runs.close(limits.stop).await;
         tracing::info!("stopped");
@@ -134,7 +167,8 @@ impl fmt::Debug for Server {
         f.debug_struct("Server")
             .field("mode", &self.mode)
             .field("limits", &self.limits)
-            .field("token", &self.token)
+            .field("sessions", &self.sessions)
+            .field("tokens", &self.tokens)
             .finish_non_exhaustive()
     }
 }

@@ -1,6 +1,6 @@
 //! The secret that clients show.
 
-use std::{fmt, fs::File, io, io::Read as _, path::Path, path::PathBuf};
+use std::{fmt, io, path::PathBuf};
 
 use subtle::ConstantTimeEq as _;
 
@@ -14,7 +14,7 @@ const SHORTEST: usize = 16;
 #[derive(Clone)]
 pub struct Token(String);
 
-/// A file that holds no token.
+/// What is no token, or a file that holds none.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TokenError {
@@ -32,6 +32,32 @@ pub enum TokenError {
          `openssl rand -hex 32`"
     )]
     Malformed,
+    /// A name that no tenant has.
+    #[error("a tenant's name is to be 1 to 64 letters, digits, `.`, `_` and `-`")]
+    Tenant,
+    /// A line of a file of tokens is wrong.
+    #[error("line {line} of the token file is to be a tenant's name and a token, or a token alone")]
+    Line {
+        /// Which line, counted from 1.
+        line: usize,
+        /// What is wrong with it.
+        source: Box<TokenError>,
+    },
+    /// Two lines with the same token.
+    #[error("the token stands in a line before, so it would be two tenants'")]
+    Twice,
+    /// No token, or too many.
+    #[error("the token file is to have 1 to 1024 tokens; it has {found}")]
+    Count {
+        /// How many it has.
+        found: usize,
+    },
+    /// A file that is larger than any file of tokens.
+    #[error("the token file is larger than {bound} bytes")]
+    TooLarge {
+        /// How many bytes it may have.
+        bound: u64,
+    },
 }
 
 impl Token {
@@ -49,18 +75,9 @@ impl Token {
         }
     }
 
-    /// The token that a file holds, with or without a line's end.
-    ///
-    /// # Errors
-    /// When the file cannot be read or holds no token.
-    pub fn from_file(file: &Path) -> Result<Self, TokenError> {
-        let mut text = String::new();
-        let bound = u64::try_from(LONGEST + 2).unwrap_or(u64::MAX);
-        File::open(file)
-            .and_then(|opened| opened.take(bound + 1).read_to_string(&mut text))
-            .map_err(|source| TokenError::Unreadable { file: file.to_owned(), source })?;
-        let line = text.strip_suffix('\n').unwrap_or(&text);
-        Self::new(line.strip_suffix('\r').unwrap_or(line))
+    /// The secret itself.
+    pub(crate) fn as_str(&self) -> &str {
+        &self.0
     }
 
     /// Whether a client showed this token. Takes as long whatever was shown, but for its length.

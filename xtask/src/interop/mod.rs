@@ -60,6 +60,8 @@ pub(crate) enum Peer {
     Acp,
     /// A NATS broker, Debian's nats-server 2.9.10: workers on its queue, one killed, the broker restarted
     Nats,
+    /// schemathesis 4.32.5, from its Python package: whether `anabranch serve` does what its description says
+    Openapi,
 }
 
 impl Peer {
@@ -70,6 +72,7 @@ impl Peer {
             Self::AgUi => "ag-ui",
             Self::Acp => "acp",
             Self::Nats => "nats",
+            Self::Openapi => "openapi",
         }
     }
 }
@@ -91,6 +94,7 @@ fn judge(peer: Peer) -> Result<ExitCode, Obstacle> {
         Peer::Agentscope => agentscope(peer.folder()),
         Peer::AgUi => ag_ui(peer.folder()),
         Peer::Acp => acp(peer.folder()),
+        Peer::Openapi => openapi(peer.folder()),
         Peer::Nats => return nats::run(peer.folder()),
     };
     status.map(|status| if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
@@ -149,6 +153,22 @@ fn acp(folder: &str) -> Result<ExitStatus, Obstacle> {
     command.arg("--rust").arg(programs.executable("acp_client")?);
     command.arg("--rust-version").arg(programs.locked("agent-client-protocol")?);
     command.arg("--python").arg(python).arg("--python-client").arg(judge.join("sdk_client.py"));
+    Ok(process::status(&mut command)?)
+}
+
+fn openapi(folder: &str) -> Result<ExitStatus, Obstacle> {
+    let python = Python::find()?;
+    let programs = Programs::build("anabranch-server")?;
+    let judge = programs.workspace_root.join("interop").join(folder);
+    let place = programs.target_folder.join("interop").join(folder);
+    let python = python.environment(&place.join("venv"), &judge.join("requirements.txt"))?;
+    let results = place.join("results");
+    empty(&results)?;
+    let mut command = Command::new(python);
+    command.arg(judge.join("judge.py"));
+    command.arg("--anabranch").arg(programs.executable("anabranch")?).arg("--out").arg(&results);
+    // Nothing is left in the repository.
+    command.env("PYTHONDONTWRITEBYTECODE", "1").env("PYTHONUTF8", "1");
     Ok(process::status(&mut command)?)
 }
 

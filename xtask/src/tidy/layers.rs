@@ -76,6 +76,7 @@ pub(super) const TABLE: &[Row] = &[
             "anabranch-adapters",
             "anabranch-runtime",
             "anabranch-remote",
+            "anabranch-store",
             "anabranch-demo",
         ],
         never: &[],

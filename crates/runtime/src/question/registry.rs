@@ -1,7 +1,7 @@
 //! The open questions of a root session and of all sessions below it.
 
 use std::{
-    collections::{HashMap, VecDeque},
+    collections::{HashMap, HashSet, VecDeque},
     fmt,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
@@ -105,26 +105,30 @@ impl Questions {
         call: &ToolCallId,
         answer: Answer,
     ) -> Result<(), AnswerError> {
-        let key = (session.clone(), call.clone());
-        let (session, call) = key.clone();
+        self.answer_all(vec![(session.clone(), call.clone(), answer)])
+    }
+
+    /// Gives answers to the calls that asked: all of them or, where one is not taken, none.
+    pub(crate) fn answer_all(
+        &self,
+        answers: Vec<(SessionId, ToolCallId, Answer)>,
+    ) -> Result<(), AnswerError> {
         let mut state = self.lock();
-        let Some(open) = state.open.get(&key) else {
-            return Err(if state.answered.contains(&key) {
-                AnswerError::Answered { session, call }
-            } else {
-                AnswerError::NotOpen { session, call }
-            });
-        };
-        answer.check(open.question.kind)?;
-        let rules = if let Answer::Allow { rules, .. } = &answer { rules.clone() } else { Vec::new() };
-        let sent = state.open.remove(&key).is_some_and(|open| open.sender.send(answer).is_ok());
-        if !sent {
-            return Err(AnswerError::NotOpen { session, call });
+        let mut seen = HashSet::with_capacity(answers.len());
+        for (session, call, answer) in &answers {
+            let key = (session.clone(), call.clone());
+            let is_answered = seen.contains(&key) || state.answered.contains(&key);
+            match state.open.get(&key).filter(|_| !seen.contains(&key)) {
+                Some(open) => answer.check(open.question.kind)?,
+                None if is_answered => {
+                    return Err(AnswerError::Answered { session: session.clone(), call: call.clone() });
+                }
+                None => return Err(AnswerError::NotOpen { session: session.clone(), call: call.clone() }),
+            }
+            seen.insert(key);
         }
-        state.remember(&rules);
-        state.answered.push_back(key);
-        if state.answered.len() > ANSWERED {
-            state.answered.pop_front();
+        for (session, call, answer) in answers {
+            state.give((session, call), answer);
         }
         Ok(())
     }
@@ -155,6 +159,18 @@ impl State {
             }
         }
     }
+
+    /// Gives an answer that fits its question, which is open: who asked is there to take it, see [`Asked`].
+    fn give(&mut self, key: Key, answer: Answer) {
+        let rules = if let Answer::Allow { rules, .. } = &answer { rules.clone() } else { Vec::new() };
+        let sent = self.open.remove(&key).is_some_and(|open| open.sender.send(answer).is_ok());
+        debug_assert!(sent, "a question that is open has somebody who asks it");
+        self.remember(&rules);
+        self.answered.push_back(key);
+        if self.answered.len() > ANSWERED {
+            self.answered.pop_front();
+        }
+    }
 }
 
 impl Asked {
@@ -163,13 +179,12 @@ impl Asked {
         if let Ok(answer) = tokio::time::timeout(limit, &mut self.answer).await {
             return answer.ok();
         }
-        self.answer.close();
+        // Under the lock under which answers are given: it was taken by now, or never will be.
+        self.withdraw();
         self.answer.try_recv().ok()
     }
-}
 
-impl Drop for Asked {
-    fn drop(&mut self) {
+    fn withdraw(&self) {
         let mut state = self.questions.lock();
         if state.open.get(&self.key).is_some_and(|open| open.number == self.number) {
             state.open.remove(&self.key);
@@ -177,8 +192,17 @@ impl Drop for Asked {
     }
 }
 
+impl Drop for Asked {
+    fn drop(&mut self) {
+        // Before the receiver is gone, so that no answer is taken that nobody reads.
+        self.withdraw();
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use anabranch_proto::ToolChunk;
+
     use super::*;
 
     fn question(kind: QuestionKind) -> Question {
@@ -206,6 +230,51 @@ mod tests {
             questions.answer(&session, &other, Answer::allow()),
             Err(AnswerError::NotOpen { session: session.clone(), call: other.clone() })
         );
+    }
+
+    #[test]
+    fn of_many_answers_all_are_taken_or_none() {
+        let questions = Arc::<Questions>::default();
+        let ask = |call: &str, kind| {
+            let call = ToolCallBlock::new(call, "write", "{}");
+            questions.ask(Question { session_id: "ses".into(), call, kind })
+        };
+        let (mut one, mut two) = (ask("one", QuestionKind::Confirm), ask("two", QuestionKind::External));
+        let answers = |given: &[(&str, Answer)]| {
+            let answers = given.iter().map(|(call, answer)| ("ses".into(), (*call).into(), answer.clone()));
+            questions.answer_all(answers.collect())
+        };
+        let (allow, output) = (Answer::allow(), Answer::output(ToolChunk::text("seen")));
+        let (session, call) = (SessionId::from("ses"), ToolCallId::from);
+        for (given, error) in [
+            (
+                [("one", allow.clone()), ("two", allow.clone())],
+                AnswerError::OfAnotherKind { asked: QuestionKind::External },
+            ),
+            (
+                [("one", allow.clone()), ("gone", allow.clone())],
+                AnswerError::NotOpen { session: session.clone(), call: call("gone") },
+            ),
+            (
+                [("one", allow.clone()), ("one", Answer::deny())],
+                AnswerError::Answered { session: session.clone(), call: call("one") },
+            ),
+        ] {
+            assert_eq!(answers(&given), Err(error));
+            assert_eq!(questions.open().len(), 2);
+            assert!(one.answer.try_recv().is_err() && two.answer.try_recv().is_err());
+        }
+        assert_eq!(answers(&[("two", output.clone()), ("one", allow.clone())]), Ok(()));
+        assert_eq!((one.answer.try_recv(), two.answer.try_recv()), (Ok(allow), Ok(output)));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_answer_that_comes_too_late_is_refused_and_not_lost() {
+        let questions = Arc::<Questions>::default();
+        let asked = questions.ask(question(QuestionKind::Confirm));
+        assert_eq!(asked.answer(Duration::from_secs(1)).await, None);
+        let answer = questions.answer(&"ses".into(), &"call".into(), Answer::deny());
+        assert!(matches!(answer, Err(AnswerError::NotOpen { .. })));
     }
 
     #[test]

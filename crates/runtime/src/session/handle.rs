@@ -263,6 +263,26 @@ impl Session {
         self.core.questions.answer(session, call, answer)
     }
 
+    /// Answers several questions, each by session and call: all of them or none.
+    ///
+    /// # Errors
+    /// As [`answer`](Self::answer), for the first answer that is not taken. Nothing changes then, for none of them.
+    pub fn answer_all(&self, answers: Vec<(SessionId, ToolCallId, Answer)>) -> Result<(), AnswerError> {
+        self.core.questions.answer_all(answers)
+    }
+
+    /// How many prompts were taken and are not answered yet, the one that is being answered among them.
+    #[must_use]
+    pub fn prompts_open(&self) -> usize {
+        self.core.prompts.lock().unwrap_or_else(PoisonError::into_inner).len()
+    }
+
+    /// Whether the session has ended: it was closed, or could not go on.
+    #[must_use]
+    pub fn has_ended(&self) -> bool {
+        self.core.ended.is_cancelled()
+    }
+
     /// The questions that are open, in the order in which they were asked.
     #[must_use]
     pub fn questions(&self) -> Vec<Question> {

@@ -4,9 +4,9 @@ use anabranch_adapters::ag_ui::ResumeEntry;
 use anabranch_proto::Json;
 use serde::Deserialize;
 
-use crate::http::Refusal;
+use crate::{Tenant, http::Refusal};
 
-/// The longest id of a thread or a run, in bytes: it is kept, and repeated in frames.
+/// The longest id of a thread or a run, in characters: it is kept, and repeated in frames.
 const LONGEST_ID: usize = 256;
 
 /// The role of the user's messages.
@@ -17,6 +17,9 @@ const USER: &str = "user";
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct RunAgentInput {
+    /// Who asks. No part of the protocol: it is known by the token that was shown.
+    #[serde(skip)]
+    pub tenant: Tenant,
     /// The conversation.
     pub thread_id: String,
     /// The run that begins.
@@ -91,8 +94,8 @@ impl RunAgentInput {
         let input: Self =
             serde_json::from_slice(body).map_err(|error| Refusal::Malformed(error.to_string()))?;
         for (name, id) in [("threadId", &input.thread_id), ("runId", &input.run_id)] {
-            if id.is_empty() || id.len() > LONGEST_ID {
-                return Err(Refusal::Malformed(format!("`{name}` is to have 1 to {LONGEST_ID} bytes")));
+            if id.is_empty() || id.chars().count() > LONGEST_ID {
+                return Err(Refusal::Malformed(format!("`{name}` is to have 1 to {LONGEST_ID} characters")));
             }
         }
         Ok(input)

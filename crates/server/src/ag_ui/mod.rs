@@ -33,7 +33,7 @@ use self::{
     talk::{State, Talk},
     threads::{Lease, Threads},
 };
-use crate::{Limits, http::Refusal};
+use crate::{Limits, Tenant, http::Refusal};
 
 /// Makes the agent of a thread.
 pub(crate) type MakeAgent = dyn Fn(&RunAgentInput) -> Agent + Send + Sync;
@@ -73,11 +73,18 @@ impl Runs {
     }
 
     /// Serves the run that a body asks for.
-    pub(crate) async fn serve(&self, body: &[u8], under_way: TaskTrackerToken) -> Result<Response, Refusal> {
-        let input = RunAgentInput::read(body)?;
+    pub(crate) async fn serve(
+        &self,
+        tenant: Tenant,
+        body: &[u8],
+        under_way: TaskTrackerToken,
+    ) -> Result<Response, Refusal> {
+        let mut input = RunAgentInput::read(body)?;
+        input.tenant = tenant;
         let wanted = input.wanted()?;
         let patience = self.limits.patience;
-        let mut lease = self.threads.take(&input.thread_id, || self.begin(&input), patience).await?;
+        let begin = || self.begin(&input);
+        let mut lease = self.threads.take(&input.tenant, &input.thread_id, begin, patience).await?;
         tokio::time::timeout(self.limits.settle, lease.settle()).await.map_err(|_| Refusal::Settling)?;
         let stop = match wanted {
             Wanted::Prompt(prompt) => self.prompt(&mut lease, prompt).await?,

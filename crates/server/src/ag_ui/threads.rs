@@ -11,10 +11,13 @@ use futures::future::join_all;
 use tokio::sync::{Mutex as Exclusive, OwnedMutexGuard};
 
 use super::talk::{State, Talk};
-use crate::http::Refusal;
+use crate::{Tenant, http::Refusal};
 
 /// A thread that one request has for itself until it drops this.
 pub(super) type Lease = OwnedMutexGuard<Talk>;
+
+/// Whose thread it is, and what its client calls it.
+type Key = (Tenant, String);
 
 /// The threads that are kept, by their ids.
 #[derive(Debug)]
@@ -25,7 +28,7 @@ pub(super) struct Threads {
 
 #[derive(Debug, Default)]
 struct Known {
-    threads: HashMap<String, Thread>,
+    threads: HashMap<Key, Thread>,
     /// How many requests there were.
     requests: u64,
 }
@@ -53,17 +56,18 @@ impl Threads {
         Self { most: most.max(1), known: Mutex::default() }
     }
 
-    /// Takes the thread of this id, which `begin` begins where there is none. Where another request has it, waits for that
+    /// Takes the tenant's thread of this id, which `begin` begins where there is none. Where another request has it, waits for that
     /// to let it go: a client that left may not have been noticed yet.
     pub(super) async fn take(
         &self,
+        tenant: &Tenant,
         id: &str,
         begin: impl Fn() -> Talk,
         patience: Duration,
     ) -> Result<Lease, Refusal> {
         let waited = tokio::time::timeout(patience, async {
             loop {
-                let talk = match self.look_up(id, &begin)? {
+                let talk = match self.look_up(tenant, id, &begin)? {
                     Found::Free(lease) => return Ok(lease),
                     Found::Taken(talk) => talk,
                 };
@@ -77,11 +81,12 @@ impl Threads {
         waited.await.unwrap_or(Err(Refusal::Busy))
     }
 
-    fn look_up(&self, id: &str, begin: impl FnOnce() -> Talk) -> Result<Found, Refusal> {
+    fn look_up(&self, tenant: &Tenant, id: &str, begin: impl FnOnce() -> Talk) -> Result<Found, Refusal> {
+        let key = (tenant.clone(), id.to_owned());
         let mut known = self.lock();
         known.requests += 1;
         let now = known.requests;
-        if let Some(thread) = known.threads.get_mut(id) {
+        if let Some(thread) = known.threads.get_mut(&key) {
             let Ok(lease) = Arc::clone(&thread.talk).try_lock_owned() else {
                 thread.used = now;
                 return Ok(Found::Taken(Arc::clone(&thread.talk)));
@@ -91,15 +96,15 @@ impl Threads {
                 return Ok(Found::Free(lease));
             }
         }
-        known.threads.remove(id);
-        if known.threads.len() >= self.most && !known.forget_idlest() {
+        known.threads.remove(&key);
+        if known.threads.len() >= self.most && !known.forget_idlest(tenant) {
             return Err(Refusal::Full { bound: self.most });
         }
         let talk = begin();
         let session = talk.session.clone();
         let talk = Arc::new(Exclusive::new(talk));
         let lease = Arc::clone(&talk).try_lock_owned().map_err(|_| Refusal::Busy)?;
-        known.threads.insert(id.to_owned(), Thread { talk, session, used: now });
+        known.threads.insert(key, Thread { talk, session, used: now });
         tracing::debug!(thread = id, session = %lease.session.id(), "a thread begins");
         Ok(Found::Free(lease))
     }
@@ -116,14 +121,18 @@ impl Threads {
 }
 
 impl Known {
-    /// Forgets the thread that nobody has asked for, for longest; nothing where all are served.
-    fn forget_idlest(&mut self) -> bool {
+    /// Forgets the thread that nobody has asked for, for longest; nothing where all are served. One of the tenant's own
+    /// where it has one, so that nobody pushes others out by asking for more and more.
+    fn forget_idlest(&mut self, tenant: &Tenant) -> bool {
         let idle = self.threads.iter().filter(|(_, thread)| thread.talk.try_lock().is_ok());
-        let Some(id) = idle.min_by_key(|(_, thread)| thread.used).map(|(id, _)| id.clone()) else {
+        let Some(key) = idle
+            .min_by_key(|((whose, _), thread)| (whose != tenant, thread.used))
+            .map(|(key, _)| key.clone())
+        else {
             return false;
         };
-        if let Some(thread) = self.threads.remove(&id) {
-            tracing::info!(thread = id, "a thread is forgotten for a new one");
+        if let Some(thread) = self.threads.remove(&key) {
+            tracing::info!(thread = key.1, "a thread is forgotten for a new one");
             // Closing begins with the first poll, and goes on without another.
             let _ = futures::FutureExt::now_or_never(thread.session.close());
         }

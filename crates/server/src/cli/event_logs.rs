@@ -119,7 +119,7 @@ impl OrderLogs {
     pub(super) fn keep(&self, order: &Order) -> Produced {
         let Order { session_id, run, attempt, .. } = order;
         let path = self.folder.join(format!("{}.{run}.{attempt}.jsonl", file_name(session_id.as_str())));
-        let mut file = File::create(&path).inspect_err(|error| not_written(&path, error)).ok();
+        let mut file = fs::File::create(&path).inspect_err(|error| not_written(&path, error)).ok();
         let mut line = Vec::new();
         Box::new(move |event| {
             line.clear();
@@ -127,7 +127,7 @@ impl OrderLogs {
             let written = NativeLines
                 .event(Some(event.seq), &event.event, &mut line)
                 .map_err(io::Error::other)
-                .and_then(|()| open.write_all(&line));
+                .and_then(|()| io::Write::write_all(open, &line));
             if let Err(error) = written {
                 not_written(&path, &error);
                 file = None;

@@ -18,8 +18,8 @@ use clap::{Args, ValueEnum};
 use tokio::net::TcpListener;
 use tracing::Level;
 
-use super::{demo::Demo, event_logs::EventLogs, signals};
-use crate::{Limits, ServeError, Server, Token};
+use super::{demo::Demo, descriptors, event_logs::EventLogs, signals};
+use crate::{Limits, ServeError, Server, Sessions, Tokens};
 
 /// How to serve.
 #[derive(Debug, Args)]
@@ -27,7 +27,7 @@ pub(super) struct Options {
     /// Where to listen. An address that is not loopback's needs a token
     #[arg(long, value_name = "IP:PORT", default_value = "127.0.0.1:8080")]
     addr: SocketAddr,
-    /// A file with the token that clients have to show
+    /// A file with the tokens that clients have to show: a line for each, a tenant's name and the token, or the token alone
     #[arg(long, value_name = "FILE")]
     token_file: Option<PathBuf>,
     /// What clients are told of children
@@ -41,14 +41,29 @@ pub(super) struct Options {
     /// The most threads that are kept
     #[arg(long, value_name = "NUMBER", default_value_t = Limits::default().threads)]
     max_threads: usize,
+    /// The most sessions that a tenant has
+    #[arg(long, value_name = "NUMBER", default_value_t = Limits::default().sessions_of_tenant)]
+    max_sessions: usize,
+    /// The most sessions that all tenants have together
+    #[arg(long, value_name = "NUMBER", default_value_t = Limits::default().sessions)]
+    max_sessions_in_all: usize,
+    /// The most streams of events that a tenant reads at once
+    #[arg(long, value_name = "NUMBER", default_value_t = Limits::default().readers)]
+    max_readers: usize,
+    /// The most connections
+    #[arg(long, value_name = "NUMBER", default_value_t = Limits::default().connections)]
+    max_connections: usize,
+    /// How many requests of a tenant may come in a second, and twice as many at once beyond that; 0 for as many as come
+    #[arg(long, value_name = "NUMBER", default_value_t = Limits::default().rate)]
+    max_rate: u32,
     /// For how long runs may go on when the server is stopped
     #[arg(long, value_name = "SECONDS", default_value_t = 10)]
     drain: u64,
-    /// Where results are written, each thread's in a folder of its own; by default a temporary folder, which is taken
+    /// Where results are written, each thread's and session's in a folder of its own; by default a temporary folder, which is taken
     /// away at the end
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// Write all events of each thread into this folder as its log admits them: native JSON lines, in a file of its
+    /// Write all events of each thread and session into this folder as its log admits them: native JSON lines, in a file of its
     /// session's id
     #[arg(long, value_name = "DIR")]
     log_events: Option<PathBuf>,
@@ -70,21 +85,27 @@ enum Children {
 
 pub(super) async fn run(options: Options) -> Result<(), Box<dyn error::Error>> {
     tracing_subscriber::fmt().with_max_level(options.log).with_writer(io::stderr).with_ansi(false).init();
-    let token = options.token_file.as_deref().map(Token::from_file).transpose()?;
+    let tokens = options.token_file.as_deref().map(Tokens::from_file).transpose()?;
     // Before anything is opened, where nothing has to be opened to know.
-    if token.is_none() && !options.addr.ip().is_loopback() {
+    if tokens.is_none() && !options.addr.ip().is_loopback() {
         return Err(ServeError::Exposed { address: options.addr }.into());
     }
+    descriptors::provide(options.max_connections);
     let stop = signals::stop()?;
     let listener = TcpListener::bind(options.addr).await.map_err(ServeError::Io)?;
     let temporary = || env::temp_dir().join(format!("anabranch-serve-{}", SystemStamp::new().event_id()));
     let folder = options.out.clone().unwrap_or_else(temporary);
     let server = server(&options, folder.clone());
-    let server = if let Some(token) = token { server.token(token) } else { server };
+    let sessions = sessions(&options, folder.clone());
+    let server = if let Some(tokens) = tokens { server.tokens(tokens) } else { server };
     let logs = options.log_events.map(EventLogs::new).transpose()?.map(Arc::new);
     let server = match logs.clone() {
-        Some(logs) => server.watched_by(move |_, session| logs.keep(session)),
-        None => server,
+        Some(logs) => {
+            let of_sessions = Arc::clone(&logs);
+            let sessions = sessions.watched_by(move |_, session| of_sessions.keep(session));
+            server.watched_by(move |_, session| logs.keep(session)).sessions(sessions)
+        }
+        None => server.sessions(sessions),
     };
     let ended = server.serve(listener, stop).await;
     if options.out.is_none() {
@@ -108,6 +129,10 @@ fn server(options: &Options, folder: PathBuf) -> Server {
     let limits = Limits::default()
         .body(options.max_body)
         .threads(options.max_threads)
+        .sessions(options.max_sessions, options.max_sessions_in_all)
+        .readers(options.max_readers)
+        .connections(options.max_connections)
+        .rate(options.max_rate, options.max_rate.saturating_mul(2))
         .drain(Duration::from_secs(options.drain));
     let mode = match options.children {
         Children::Attributed => Mode::Attributed,
@@ -115,6 +140,15 @@ fn server(options: &Options, folder: PathBuf) -> Server {
         Children::Inline => Mode::Inline,
     };
     Server::new(agent).mode(mode).limits(limits)
+}
+
+/// Sessions of the demo's agents, each with what its client wants and a folder of its own.
+fn sessions(options: &Options, folder: PathBuf) -> Sessions {
+    let demo = options.demo.clone();
+    Sessions::new(move |new| {
+        let plan = demo.plan_with(new.options.as_ref())?;
+        Ok(plan.out(folder.join(new.id.as_str())).agent())
+    })
 }
 
 /// Takes the temporary folder away, where a result was written at all.

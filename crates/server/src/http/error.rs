@@ -7,23 +7,20 @@ use axum::{
     http::{HeaderValue, StatusCode, header},
     response::{IntoResponse, Response},
 };
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// A refusal: what was wrong, and what to do.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Refusal {
     /// No such path.
-    #[error(
-        "there is nothing here; POST /ag-ui begins a run and GET /health says whether the server is well"
-    )]
+    #[error("there is nothing here; GET /openapi.json says what there is")]
     NoSuchPath,
     /// Another method than the path has.
-    #[error(
-        "the method does not fit; POST /ag-ui begins a run and GET /health says whether the server is well"
-    )]
+    #[error("the method does not fit; GET /openapi.json says what there is")]
     NoSuchMethod,
     /// No token, or another.
-    #[error("show the server's token as `Authorization: Bearer <token>`")]
+    #[error("show a token of the server's as `Authorization: Bearer <token>`")]
     Unauthorized,
     /// A name that is not loopback's, as a page of somebody else's has after it pointed its name here.
     #[error(
@@ -45,6 +42,53 @@ pub(crate) enum Refusal {
     /// A body that is no input of a run.
     #[error("the body is no RunAgentInput: {0}")]
     Malformed(String),
+    /// A body that says nothing that could be done.
+    #[error("the body cannot be used: {0}")]
+    BadBody(String),
+    /// A query that says nothing that could be done.
+    #[error("the query cannot be used: {0}")]
+    BadQuery(String),
+    /// A position that is none.
+    #[error("`after` is to be a cursor as the server gave it, `<epoch>-<number>`")]
+    BadCursor,
+    /// No such session, or somebody else's.
+    #[error("there is no such session; it may have been deleted")]
+    NoSuchSession,
+    /// As many prompts wait as may.
+    #[error(
+        "{bound} prompts of this session are not answered yet, which is as many as may be; wait for one, or cancel one"
+    )]
+    TooManyPrompts { bound: usize },
+    /// The session takes no more.
+    #[error("the session has ended; delete it and create another")]
+    SessionEnded,
+    /// Nothing that could be stopped.
+    #[error("nothing runs in the session now")]
+    NotRunning,
+    /// No such question.
+    #[error("{0}; no answer was taken")]
+    NotOpen(String),
+    /// A question that has its answer.
+    #[error("{0}; no answer was taken")]
+    AnsweredBefore(String),
+    /// An answer to something else.
+    #[error("{0}; no answer was taken")]
+    Misfit(String),
+    /// As many sessions as the tenant may have.
+    #[error("there are {bound} sessions, which is as many as there may be; delete one")]
+    TooManySessions { bound: usize },
+    /// As many sessions as the server keeps.
+    #[error("the server has as many sessions as it may have; send the request again later")]
+    NoRoom,
+    /// As many readers as the tenant may have.
+    #[error("{bound} streams of events are being read, which is as many as may be; close one")]
+    TooManyReaders { bound: usize },
+    /// Requests come too fast.
+    #[error("requests come faster than they may; send the request again in {} s", wait.as_secs())]
+    TooManyRequests { wait: Duration },
+    /// The events cannot be kept or read.
+    #[error("the session's events cannot be kept or read now; send the request again later")]
+    LogFailed,
     /// An input with nothing to do.
     #[error("{0}")]
     Unusable(Cow<'static, str>),
@@ -74,15 +118,21 @@ pub(crate) enum Refusal {
     Ended,
 }
 
-/// A refusal's spelling.
-#[derive(Serialize)]
-struct Body<'a> {
+/// What a refused client reads.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Refusal")]
+pub(super) struct RefusalBody<'a> {
+    /// What was wrong.
     error: Detail<'a>,
 }
 
-#[derive(Serialize)]
+/// What was wrong.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "RefusalDetail")]
 struct Detail<'a> {
+    /// What was wrong, for programs.
     code: &'a str,
+    /// What was wrong and what to do, for people.
     message: &'a str,
 }
 
@@ -97,13 +147,27 @@ impl Refusal {
             Self::TooLarge { .. } => (StatusCode::PAYLOAD_TOO_LARGE, "too_large"),
             Self::TooSlow { .. } => (StatusCode::REQUEST_TIMEOUT, "too_slow"),
             Self::Broken => (StatusCode::BAD_REQUEST, "broken"),
-            Self::Malformed(_) => (StatusCode::BAD_REQUEST, "malformed"),
+            Self::Malformed(_) | Self::BadBody(_) | Self::BadQuery(_) => {
+                (StatusCode::BAD_REQUEST, "malformed")
+            }
+            Self::BadCursor => (StatusCode::BAD_REQUEST, "bad_cursor"),
+            Self::NoSuchSession => (StatusCode::NOT_FOUND, "no_such_session"),
+            Self::TooManyPrompts { .. } => (StatusCode::CONFLICT, "too_many_prompts"),
+            Self::SessionEnded => (StatusCode::CONFLICT, "session_ended"),
+            Self::NotRunning => (StatusCode::CONFLICT, "not_running"),
+            Self::NotOpen(_) => (StatusCode::CONFLICT, "not_open"),
+            Self::AnsweredBefore(_) => (StatusCode::CONFLICT, "answered"),
+            Self::Misfit(_) => (StatusCode::UNPROCESSABLE_ENTITY, "misfit"),
+            Self::TooManySessions { .. } => (StatusCode::CONFLICT, "too_many_sessions"),
+            Self::TooManyReaders { .. } => (StatusCode::TOO_MANY_REQUESTS, "too_many_readers"),
+            Self::TooManyRequests { .. } => (StatusCode::TOO_MANY_REQUESTS, "too_many_requests"),
+            Self::LogFailed => (StatusCode::SERVICE_UNAVAILABLE, "log_failed"),
             Self::Unusable(_) => (StatusCode::UNPROCESSABLE_ENTITY, "unusable"),
             Self::Busy => (StatusCode::CONFLICT, "busy"),
             Self::Settling => (StatusCode::CONFLICT, "settling"),
             Self::Unanswered { .. } => (StatusCode::CONFLICT, "unanswered"),
             Self::NotAsked { .. } => (StatusCode::CONFLICT, "not_asked"),
-            Self::Full { .. } => (StatusCode::SERVICE_UNAVAILABLE, "full"),
+            Self::Full { .. } | Self::NoRoom => (StatusCode::SERVICE_UNAVAILABLE, "full"),
             Self::Stopping => (StatusCode::SERVICE_UNAVAILABLE, "stopping"),
             Self::Ended => (StatusCode::SERVICE_UNAVAILABLE, "ended"),
         }
@@ -115,13 +179,15 @@ impl IntoResponse for Refusal {
         let (status, code) = self.status();
         let message = self.to_string();
         tracing::info!(status = status.as_u16(), code, "refused");
-        let body = Body { error: Detail { code, message: &message } };
+        let body = RefusalBody { error: Detail { code, message: &message } };
         let mut response = (status, Json(body)).into_response();
         let headers = response.headers_mut();
         if status == StatusCode::UNAUTHORIZED {
             headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
         }
-        if status == StatusCode::SERVICE_UNAVAILABLE {
+        if let Self::TooManyRequests { wait } = &self {
+            headers.insert(header::RETRY_AFTER, HeaderValue::from(wait.as_secs()));
+        } else if status == StatusCode::SERVICE_UNAVAILABLE {
             headers.insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
         }
         response

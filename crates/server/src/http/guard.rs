@@ -3,27 +3,29 @@
 use axum::http::{HeaderMap, header};
 
 use super::Refusal;
-use crate::Token;
+use crate::{Tenant, Tokens};
 
-/// Who may send requests: who shows the token or, where there is none, who knows the server by a name of loopback's.
+/// Who may send requests: who shows a token or, where there is none, who knows the server by a name of loopback's.
 #[derive(Debug)]
 pub(crate) struct Guard {
-    token: Option<Token>,
+    tokens: Option<Tokens>,
 }
 
 impl Guard {
-    pub(crate) fn new(token: Option<Token>) -> Self {
-        Self { token }
+    pub(crate) fn new(tokens: Option<Tokens>) -> Self {
+        Self { tokens }
     }
 
-    pub(crate) fn admit(&self, headers: &HeaderMap) -> Result<(), Refusal> {
-        if let Some(token) = &self.token {
+    /// Whose request it is.
+    pub(crate) fn admit(&self, headers: &HeaderMap) -> Result<Tenant, Refusal> {
+        if let Some(tokens) = &self.tokens {
             let shown = headers.get(header::AUTHORIZATION).map_or(&b""[..], |shown| shown.as_bytes());
-            return bearer(shown).filter(|shown| token.is(shown)).map(drop).ok_or(Refusal::Unauthorized);
+            let tenant = bearer(shown).and_then(|shown| tokens.tenant(shown));
+            return tenant.cloned().ok_or(Refusal::Unauthorized);
         }
         let host = headers.get(header::HOST).map(|host| host.to_str().unwrap_or_default());
         // A browser always says where it thinks it is; a page whose name was pointed here gives that away.
-        if host.is_none_or(is_loopback) { Ok(()) } else { Err(Refusal::ForeignHost) }
+        if host.is_none_or(is_loopback) { Ok(Tenant::default()) } else { Err(Refusal::ForeignHost) }
     }
 }
 
