@@ -10,5 +10,7 @@
 // A panic in a library is a lost stream.
 #![warn(clippy::expect_used, clippy::indexing_slicing, clippy::panic, clippy::unwrap_used)]
 
+#[cfg(feature = "http")]
+pub mod http;
 #[cfg(feature = "nats")]
 pub mod nats;

@@ -16,7 +16,7 @@ use anabranch_session::{EventProcessor, Limits};
 use futures::{FutureExt, StreamExt, future::BoxFuture, stream::FuturesUnordered};
 
 use super::{
-    Instruction, OrderLimits,
+    Instruction, OrderLimits, Runner,
     questions::{Questions, Seen, TooMany},
 };
 use crate::{
@@ -50,6 +50,8 @@ pub(super) struct Border {
     /// How many more it may spawn.
     spawns_left: usize,
     below: HashMap<SessionId, Below>,
+    /// Whether messages to those below can be carried.
+    takes_messages: bool,
     said_below: FuturesUnordered<BoxFuture<'static, (SessionId, Said)>>,
     questions: Questions,
 }
@@ -81,9 +83,9 @@ impl Border {
         identity: RunIdentity,
         scope: Arc<ChildScope>,
         limits: OrderLimits,
-        runs_again: bool,
+        runner: &dyn Runner,
     ) -> Self {
-        let closer = runs_again.then(|| closer(&scope));
+        let closer = runner.runs_again().then(|| closer(&scope));
         let inherited = identity.metadata.clone().without_reserved();
         Self {
             inherited,
@@ -98,6 +100,7 @@ impl Border {
             last_below: Default::default(),
             spawns_left: limits.spawned,
             below: HashMap::new(),
+            takes_messages: runner.takes_messages(),
             said_below: FuturesUnordered::new(),
             questions: Questions::default(),
         }
@@ -239,6 +242,9 @@ impl Border {
         let above = self.below.get(&spawn.parent_session_id);
         let above = above.map_or(&self.identity.control, |below| &below.control);
         let control = above.child(session.clone());
+        if !self.takes_messages {
+            control.inbox.deafen();
+        }
         self.said_below.push(said(session.clone(), Arc::clone(&control)).boxed());
         let below = Below { _open: shared.runs.open(&control), _slot: shared.slots.count(), control };
         self.below.insert(session.clone(), below);

@@ -95,6 +95,11 @@ pub trait Runner: Send + Sync {
     /// block. What it cannot do it says by an error on the stream.
     fn run(&self, order: Order, instructions: Instructions) -> RunnerStream;
 
+    /// Whether messages to a child that is under way can be carried. Where they cannot, whoever sends one is told so.
+    fn takes_messages(&self) -> bool {
+        true
+    }
+
     /// Whether a child may be [run again](Heard::Again). What it has open is kept track of then, which costs a little for
     /// each event.
     fn runs_again(&self) -> bool {

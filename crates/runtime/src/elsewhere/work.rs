@@ -66,9 +66,11 @@ impl Remote {
         let Newborn { birth, identity, source_name, prompt, history } = newborn;
         let scope = Arc::clone(&birth.scope);
         let order = order(&birth, &identity, &elsewhere, &source_name, &prompt, &history);
-        let border =
-            Border::new(identity.clone(), Arc::clone(&scope), order.limits, elsewhere.runner.runs_again());
+        let border = Border::new(identity.clone(), Arc::clone(&scope), order.limits, &*elsewhere.runner);
         let (sender, instructions) = Instructions::new();
+        if !elsewhere.runner.takes_messages() {
+            identity.control.inbox.deafen();
+        }
         let work = Self {
             elsewhere,
             source_name,
