@@ -7,8 +7,12 @@ use std::{
 };
 
 use async_nats::{Client, connection::State as Connection};
+use bytes::Bytes;
 use futures::StreamExt;
-use tokio::{task::AbortHandle, time::Instant};
+use tokio::{
+    task::AbortHandle,
+    time::{Instant, MissedTickBehavior},
+};
 
 use super::names::Names;
 
@@ -21,7 +25,10 @@ const WORKERS: usize = 10_000;
 /// How often a worker says that it lives, in the time after which it is taken for lost.
 pub(super) const BEATS: u32 = 4;
 
-/// Hears which workers live. Dropping it ends that.
+/// After how many times that a giver of orders is taken for lost: nobody has to be told so soon.
+const GIVER: u32 = 4;
+
+/// Hears which workers live, and which givers of orders. Dropping it ends that.
 #[derive(Debug)]
 pub(super) struct Alive {
     heard: Arc<Mutex<Heard>>,
@@ -46,9 +53,18 @@ impl Alive {
 
     /// Whether a worker is lost that was known to live at some time.
     pub(super) fn is_lost(&self, worker: &str, lived: Instant) -> bool {
+        self.has_not_been_heard(worker, lived, self.lost_after)
+    }
+
+    /// Whether a giver of orders is lost that was known to live at some time.
+    pub(super) fn is_giver_lost(&self, giver: &str, lived: Instant) -> bool {
+        self.has_not_been_heard(giver, lived, self.lost_after * GIVER)
+    }
+
+    fn has_not_been_heard(&self, id: &str, lived: Instant, time: Duration) -> bool {
         let heard = lock(&self.heard);
-        let last = heard.workers.get(worker).copied().unwrap_or(lived).max(lived).max(heard.since);
-        last.elapsed() > self.lost_after
+        let last = heard.workers.get(id).copied().unwrap_or(lived).max(lived).max(heard.since);
+        last.elapsed() > time
     }
 
     /// Since when all could be heard.
@@ -60,6 +76,18 @@ impl Alive {
 impl Drop for Alive {
     fn drop(&mut self) {
         self.task.abort();
+    }
+}
+
+/// Says of somebody that it lives, for ever.
+pub(super) async fn pulse(client: Client, names: Names, id: String, lost_after: Duration) {
+    let subject = names.alive(&id);
+    let mut beat = tokio::time::interval(lost_after / BEATS);
+    beat.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        beat.tick().await;
+        // Who cannot be heard now is heard the next time.
+        client.publish(subject.clone(), Bytes::new()).await.ok();
     }
 }
 

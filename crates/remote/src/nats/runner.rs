@@ -2,21 +2,22 @@
 
 use std::{fmt, sync::Arc, time::Duration};
 
-use anabranch_proto::{ErrorInfo, ErrorType};
-use anabranch_runtime::{Heard, Instructions, Order, Runner, RunnerStream};
+use anabranch_proto::{ErrorInfo, ErrorType, Stamp as _};
+use anabranch_runtime::{Heard, Instructions, Order, Runner, RunnerStream, SystemStamp};
 use async_nats::jetstream::{Message, message::PublishMessage};
 use bytes::Bytes;
 use futures::{StreamExt, stream};
 use serde_json::value::to_raw_value;
 use tokio::{
     sync::{OnceCell, mpsc},
+    task::AbortHandle,
     time::Instant,
 };
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::{
     NatsError, Queue,
-    alive::Alive,
+    alive::{Alive, pulse},
     claim::{Claim, State, lost},
     fence::Fence,
     names::{Key, Names, Topic},
@@ -61,14 +62,28 @@ pub struct NatsRunner {
 
 struct Shared {
     queue: Queue,
-    set_up: OnceCell<Alive>,
+    id: String,
+    set_up: OnceCell<Listening>,
+}
+
+/// Hears who lives, and is heard. Dropping it ends both.
+struct Listening {
+    alive: Alive,
+    pulse: AbortHandle,
+}
+
+impl Drop for Listening {
+    fn drop(&mut self) {
+        self.pulse.abort();
+    }
 }
 
 impl NatsRunner {
     /// Gives orders to a queue. A child whose worker is lost has failed.
     #[must_use]
     pub fn new(queue: Queue) -> Self {
-        Self { shared: Arc::new(Shared { queue, set_up: OnceCell::new() }), attempts: 1 }
+        let id = SystemStamp::new().event_id().to_string();
+        Self { shared: Arc::new(Shared { queue, id, set_up: OnceCell::new() }), attempts: 1 }
     }
 
     /// How often a child may be run: where its worker is lost, the next one begins anew, until so many have. 1 by default.
@@ -139,11 +154,12 @@ impl Run {
     /// Gives the order to the queue.
     async fn give(&self, order: &Order) -> Result<(), ErrorInfo> {
         let queue = &self.shared.queue;
-        self.shared.alive().await.map_err(|error| unreachable(&error))?;
+        self.shared.listen().await.map_err(|error| unreachable(&error))?;
         let order = to_raw_value(order).map_err(|error| {
             ErrorInfo::new(ErrorType::INTERNAL, format!("the order cannot be written: {error}"))
         })?;
-        let queued = Queued { key: self.key.clone(), attempts: self.attempts, order };
+        let giver = self.shared.id.clone();
+        let queued = Queued { key: self.key.clone(), attempts: self.attempts, giver, order };
         let payload = serde_json::to_vec(&queued).map_err(|error| {
             ErrorInfo::new(ErrorType::INTERNAL, format!("the order cannot be written: {error}"))
         })?;
@@ -226,7 +242,7 @@ impl Run {
             return;
         };
         let Some(alive) = self.shared.set_up.get() else { return };
-        if !alive.is_lost(worker, claimed) {
+        if !alive.alive.is_lost(worker, claimed) {
             return;
         }
         let state = State::Lost { why: lost(worker, attempt) };
@@ -253,10 +269,14 @@ impl Run {
 }
 
 impl Shared {
-    async fn alive(&self) -> Result<&Alive, NatsError> {
+    /// Sees to it that the streams are there, and that this process hears and is heard.
+    async fn listen(&self) -> Result<&Listening, NatsError> {
+        let Queue { client, names, lost_after, .. } = &self.queue;
         let set_up = async {
             Box::pin(self.queue.set_up()).await?;
-            Ok(Alive::new(self.queue.client.clone(), &self.queue.names, self.queue.lost_after))
+            let pulse = pulse(client.clone(), names.clone(), self.id.clone(), *lost_after);
+            let alive = Alive::new(client.clone(), names, *lost_after);
+            Ok(Listening { alive, pulse: tokio::spawn(pulse).abort_handle() })
         };
         self.set_up.get_or_try_init(|| set_up).await
     }

@@ -7,7 +7,7 @@ use anabranch_runtime::{Order, OrderRun};
 use async_nats::jetstream::{AckKind, Message, message::PublishMessage};
 use bytes::Bytes;
 use futures::StreamExt;
-use tokio::sync::watch;
+use tokio::{sync::watch, time::Instant};
 
 use super::{
     alive::BEATS,
@@ -26,6 +26,9 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// Why a child has failed whose worker ended.
 const SHUT_DOWN: &str = "the worker that ran the sub-agent was shut down, and it is not run again";
 
+/// Why a child has failed whose session went away.
+const ORPHANED: &str = "nothing was heard any more of the session that ordered the sub-agent";
+
 type AnyError = Box<dyn std::error::Error + Send + Sync>;
 
 /// A run that a worker has claimed.
@@ -33,6 +36,8 @@ struct Claimed {
     shared: Arc<Shared>,
     key: Key,
     attempts: u32,
+    giver: String,
+    begun: Instant,
     attempt: u32,
     /// Where its claim lies.
     place: u64,
@@ -71,7 +76,7 @@ pub(super) async fn take(shared: Arc<Shared>, message: Message) {
 }
 
 async fn deal(shared: &Arc<Shared>, message: &Arc<Message>, queued: Queued) -> Result<(), AnyError> {
-    let Queued { key, attempts, order } = queued;
+    let Queued { key, attempts, giver, order } = queued;
     let queue = &shared.queue;
     let Some((_running, delivered)) = shared.begin(&key, message) else {
         // It is under way here, and goes on with the delivery that came last.
@@ -110,14 +115,16 @@ async fn deal(shared: &Arc<Shared>, message: &Arc<Message>, queued: Queued) -> R
                 return give_back(message, queue.lost_after / 2).await;
             };
             let shared = Arc::clone(shared);
-            Claimed { shared, key, attempts, attempt, place, message: delivered }.run(order.get()).await
+            let begun = Instant::now();
+            let claimed = Claimed { shared, key, attempts, giver, begun, attempt, place, message: delivered };
+            claimed.run(order.get()).await
         }
     }
 }
 
 /// Says that an order is done with, until the broker has heard it.
 async fn acknowledge(message: &watch::Receiver<Arc<Message>>) -> Result<(), AnyError> {
-    let begun = tokio::time::Instant::now();
+    let begun = Instant::now();
     loop {
         let latest = Arc::clone(&message.borrow());
         match latest.double_ack().await {
@@ -206,6 +213,9 @@ impl Claimed {
                     let latest = Arc::clone(&self.message.borrow());
                     // Who cannot be heard now is heard the next time.
                     latest.ack_with(AckKind::Progress).await.ok();
+                    if self.shared.alive.is_giver_lost(&self.giver, self.begun) {
+                        return self.give_up(ORPHANED).await;
+                    }
                 }
                 () = self.shared.released.cancelled(), if !is_over => return self.release().await,
             }
@@ -238,16 +248,23 @@ impl Claimed {
         }
     }
 
-    /// The worker ends before the child: somebody else runs it, or nobody.
-    async fn release(&self) -> Result<Done, AnyError> {
-        let (state, done) = if self.attempt < self.attempts {
-            (State::Released { why: "its worker was shut down".to_owned() }, Done::Released)
-        } else {
-            (State::Lost { why: SHUT_DOWN.to_owned() }, Done::Ended)
-        };
+    /// Nobody runs the child any more, and nobody is to.
+    async fn give_up(&self, why: &str) -> Result<Done, AnyError> {
+        let state = State::Lost { why: why.to_owned() };
         let claim = Claim { attempt: self.attempt, worker: self.shared.id.clone(), state };
         let stored = self.shared.queue.claim(&self.key, &claim, Some(self.place), PATIENCE).await?;
-        Ok(if stored.is_some() { done } else { Done::Fenced })
+        Ok(if stored.is_some() { Done::Ended } else { Done::Fenced })
+    }
+
+    /// The worker ends before the child: somebody else runs it, or nobody.
+    async fn release(&self) -> Result<Done, AnyError> {
+        if self.attempt >= self.attempts {
+            return self.give_up(SHUT_DOWN).await;
+        }
+        let state = State::Released { why: "its worker was shut down".to_owned() };
+        let claim = Claim { attempt: self.attempt, worker: self.shared.id.clone(), state };
+        let stored = self.shared.queue.claim(&self.key, &claim, Some(self.place), PATIENCE).await?;
+        Ok(if stored.is_some() { Done::Released } else { Done::Fenced })
     }
 
     async fn send(&self, event: &Admitted, writer: &mut Writer) {

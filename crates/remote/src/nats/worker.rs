@@ -15,7 +15,6 @@ use async_nats::jetstream::{
     AckKind, Message,
     consumer::{Consumer, pull},
 };
-use bytes::Bytes;
 use futures::StreamExt;
 use tokio::{
     sync::{Semaphore, watch},
@@ -25,7 +24,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     NatsError, Queue,
-    alive::{Alive, BEATS},
+    alive::{Alive, pulse},
     names::Key,
     publish::Pauses,
     work,
@@ -126,7 +125,8 @@ impl Worker {
         let (running, released) = (Mutex::default(), CancellationToken::new());
         let shared = Arc::new(Shared { queue, id, alive, released, choose, running, produced });
         let mut tasks = JoinSet::new();
-        let mut pulse = pin!(pulse(Arc::clone(&shared)));
+        let Queue { client, names, lost_after, .. } = shared.queue.clone();
+        let mut pulse = pin!(pulse(client, names, shared.id.clone(), lost_after));
         let orders = orders(Arc::clone(&shared), &consumer, concurrency, &mut tasks, stop);
         tokio::select! {
             () = &mut pulse => {}
@@ -208,18 +208,6 @@ async fn next(
     match tokio::time::timeout(REQUEST * 2, batch.next()).await {
         Ok(next) => next.transpose(),
         Err(late) => Err(late.into()),
-    }
-}
-
-/// Says that the worker lives.
-async fn pulse(shared: Arc<Shared>) {
-    let subject = shared.queue.names.alive(&shared.id);
-    let mut beat = tokio::time::interval(shared.queue.lost_after / BEATS);
-    beat.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-    loop {
-        beat.tick().await;
-        // Who cannot be heard now is heard the next time.
-        shared.queue.client.publish(subject.clone(), Bytes::new()).await.ok();
     }
 }
 

@@ -6,11 +6,12 @@ use anabranch_remote::nats::Queue;
 use async_nats::ConnectOptions;
 
 /// Where the broker is, and which queue of it.
-#[derive(Debug, clap::Args)]
+#[derive(Clone, Debug, clap::Args)]
+#[command(next_help_heading = "Workers")]
 pub(super) struct Broker {
-    /// Where the NATS broker is: `nats://HOST:PORT`, or `tls://HOST:PORT`
+    /// Where the NATS broker is on whose queue sub-agents run: `nats://HOST:PORT`, or `tls://HOST:PORT`
     #[arg(long = "nats", value_name = "URL")]
-    url: String,
+    url: Option<String>,
     /// A file with the token that the broker wants to be shown
     #[arg(long, value_name = "FILE", conflicts_with = "nats_creds")]
     nats_token_file: Option<PathBuf>,
@@ -29,8 +30,9 @@ pub(super) struct Broker {
 }
 
 impl Broker {
-    /// The queue, at a broker that was reached.
-    pub(super) async fn queue(&self) -> Result<Queue, Box<dyn Error>> {
+    /// The queue, at a broker that was reached; none where none was named.
+    pub(super) async fn queue(&self) -> Result<Option<Queue>, Box<dyn Error>> {
+        let Some(url) = &self.url else { return Ok(None) };
         let options = ConnectOptions::new().name("anabranch");
         let options = match (&self.nats_token_file, &self.nats_creds) {
             (Some(file), _) => {
@@ -45,11 +47,11 @@ impl Broker {
             (None, None) => options,
         };
         let client = options
-            .connect(&self.url)
+            .connect(url)
             .await
-            .map_err(|error| format!("cannot reach the broker at {}: {error}", self.url))?;
+            .map_err(|error| format!("cannot reach the broker at {url}: {error}"))?;
         let queue = Queue::new(client).prefix(&*self.prefix)?.named(&*self.queue)?;
-        Ok(queue.lost_after(Duration::from_secs(self.lost_after)))
+        Ok(Some(queue.lost_after(Duration::from_secs(self.lost_after))))
     }
 }
 

@@ -56,6 +56,7 @@ pub(super) async fn run(options: Options) -> Result<(), Box<dyn Error>> {
     tracing_subscriber::fmt().with_max_level(options.log).with_writer(io::stderr).with_ansi(false).init();
     let stop = signals::stop()?;
     let queue = options.broker.queue().await?;
+    let queue = queue.ok_or("a worker needs a broker: give `--nats nats://HOST:PORT`")?;
     let temporary = || env::temp_dir().join(format!("anabranch-worker-{}", SystemStamp::new().event_id()));
     let folder = options.out.clone().unwrap_or_else(temporary);
     let pace = if options.quick { Pace::default() } else { Pace::watchable() };
