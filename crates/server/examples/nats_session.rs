@@ -4,6 +4,7 @@
 //! all have.
 
 use std::{
+    collections::HashSet,
     error::Error,
     fs::File,
     io::{BufWriter, Write as _},
@@ -15,7 +16,9 @@ use std::{
 use anabranch_adapters::{Encode as _, encode::NativeLines};
 use anabranch_proto::EventKind;
 use anabranch_remote::nats::{NatsRunner, Queue};
-use anabranch_runtime::{Agent, Limits, OnCancel, Read, ScriptedModel, SpawnSubagent, Turn};
+use anabranch_runtime::{
+    Agent, Answer, Limits, OnCancel, Permissions, Read, ScriptedModel, SpawnSubagent, Turn,
+};
 use clap::Parser;
 use futures::StreamExt as _;
 use serde_json::json;
@@ -35,6 +38,12 @@ struct Options {
     /// After how many seconds a worker is taken for lost
     #[arg(long, default_value_t = 30)]
     lost_after: u64,
+    /// Ask before a result is written, and allow it
+    #[arg(long)]
+    ask: bool,
+    /// How many sub-agents to stop when they have begun
+    #[arg(long, default_value_t = 0)]
+    stop: usize,
     /// Where the session's events are written
     #[arg(long)]
     log: PathBuf,
@@ -56,18 +65,36 @@ async fn main() -> Result<(), Box<dyn Error>> {
         .named_by(|arguments| arguments.metadata_str("child"))
         .on_cancel(OnCancel::Keep);
     let limits = Limits::default().max_running(children * 4).max_spawned(children * 4);
-    let session = Agent::builder("master", model).tool(spawn).limits(limits).build().session();
+    let agent = Agent::builder("master", model).tool(spawn).limits(limits);
+    let agent = if options.ask { agent.permissions(Permissions::new().ask("write_result")) } else { agent };
+    let session = agent.build().session();
     let mut reader = session.subscribe_lossless(0);
     let mut log = BufWriter::new(File::create(&options.log)?);
     let mut line = Vec::new();
     let reply = session.prompt("Go.").await?;
     let mut ended = 0;
+    let mut stopped = HashSet::new();
     while ended < children {
         let Some(read) = reader.next().await else { return Err("the session ended".into()) };
         let Read::Event(admitted) = read else { return Err("events were forgotten".into()) };
         line.clear();
         NativeLines.event(Some(admitted.seq), &admitted.event, &mut line)?;
         log.write_all(&line)?;
+        let whose = admitted.event.scope.session(session.id());
+        if let EventKind::RequireUserConfirm(ask) = &admitted.event.kind {
+            for call in &ask.tool_calls {
+                // One that was stopped meanwhile asks no more.
+                session.answer(whose, &call.id, Answer::allow()).ok();
+            }
+        }
+        let has_begun = matches!(admitted.event.kind, EventKind::ToolResultEnd(_));
+        if has_begun
+            && admitted.event.scope.depth() == 1
+            && stopped.len() < options.stop
+            && stopped.insert(whose.clone())
+        {
+            session.cancel_session(whose)?;
+        }
         let is_end = matches!(admitted.event.kind, EventKind::StreamComplete(_));
         if is_end && admitted.event.scope.depth() == 1 {
             ended += 1;

@@ -10,6 +10,8 @@ use crate::error::Error;
 use crate::interop::{Obstacle, unusable};
 use crate::process;
 
+use super::play::terminate;
+
 /// How long the broker may take to say where it listens, and to end.
 const SOON: Duration = Duration::from_secs(20);
 
@@ -60,8 +62,7 @@ impl Broker {
     }
 
     fn end(&mut self) -> Result<(), Error> {
-        let mut kill = Command::new("kill");
-        process::output(kill.args(["-TERM", &self.process.id().to_string()]))?;
+        terminate(&self.process)?;
         let begun = Instant::now();
         while self.process.try_wait().map_err(|error| unusable(&self.place, error))?.is_none() {
             if begun.elapsed() > SOON {

@@ -10,6 +10,12 @@ pub(super) struct Expected {
     pub(super) children: usize,
     /// How often each child may be run.
     pub(super) attempts: u32,
+    /// How many are stopped by their session.
+    pub(super) stopped: usize,
+    /// Whether each asks before it does its work.
+    pub(super) asks: bool,
+    /// Whether a worker is killed, so that some child is lost or run again.
+    pub(super) harmed: bool,
 }
 
 /// What was found, where all is well.
@@ -20,6 +26,10 @@ pub(super) struct Ran {
     /// Failed, because their worker was lost.
     pub(super) lost: usize,
     pub(super) again: usize,
+    /// Stopped by their session, and at their workers too.
+    pub(super) stopped: usize,
+    /// Questions that crossed, and their answers.
+    pub(super) answered: usize,
     pub(super) events: usize,
     pub(super) characters: usize,
 }
@@ -34,6 +44,8 @@ struct Child {
     said: Vec<String>,
     /// Something came after its end.
     has_more: bool,
+    asked: usize,
+    answered: usize,
 }
 
 /// The event on a line, which may lie in a child's scope.
@@ -72,6 +84,12 @@ pub(super) fn judge(log: &str, workers: &[(String, String)], expected: Expected)
             found.push(format!("{id}: {what}"));
         }
     }
+    if ran.stopped != expected.stopped {
+        found.push(format!("{} children were stopped instead of {}", ran.stopped, expected.stopped));
+    }
+    if expected.harmed && ran.lost + ran.again == 0 {
+        found.push("no child was under way where its worker was killed, so nothing was shown".to_owned());
+    }
     if found.is_empty() { Ok(ran) } else { Err(found) }
 }
 
@@ -100,6 +118,8 @@ fn take(line: &Value, children: &mut BTreeMap<String, Child>) {
                 said.push_str(event["delta"].as_str().unwrap_or_default());
             }
         }
+        Some("REQUIRE_USER_CONFIRM") => child.asked += 1,
+        Some("USER_CONFIRM_RESULT") => child.answered += 1,
         Some("CUSTOM") if event["name"] == "anabranch.run_again" => child.said.push(String::new()),
         _ => {}
     }
@@ -109,7 +129,7 @@ impl Child {
     fn judge(
         &self,
         id: &str,
-        made: &BTreeMap<String, String>,
+        made: &BTreeMap<String, Made>,
         expected: Expected,
         ran: &mut Ran,
     ) -> Result<(), String> {
@@ -127,9 +147,15 @@ impl Child {
         if self.said.len() > expected.attempts as usize {
             return Err(format!("run {} times and may be {} times", self.said.len(), expected.attempts));
         }
+        if expected.asks && outcome == "completed" && (self.asked, self.answered) != (1, 1) {
+            return Err(format!("asked {} times and had {} answers", self.asked, self.answered));
+        }
+        ran.answered += self.answered;
+        let is_stopped = outcome == "interrupted" && expected.stopped > 0;
         let is_lost = outcome == "failed" && why.contains("was lost");
         match outcome.as_str() {
             "completed" => ran.completed += 1,
+            _ if is_stopped => ran.stopped += 1,
             _ if is_lost && expected.attempts == 1 => ran.lost += 1,
             outcome => return Err(format!("ended as {outcome}: {why}")),
         }
@@ -137,15 +163,21 @@ impl Child {
         // what one worker made, or the beginning of it where that one was lost.
         let mut files = made.range(format!("{id}.1.")..format!("{id}.1/"));
         for (attempt, said) in self.said.iter().enumerate() {
-            let is_whole = attempt + 1 == self.said.len() && !is_lost;
-            let is_its =
-                |text: &String| if is_whole { text == said } else { text.starts_with(said.as_str()) };
+            let is_whole = attempt + 1 == self.said.len() && outcome == "completed";
+            let is_its = |made: &Made| {
+                let Made { text, has_ended } = made;
+                if is_whole { *has_ended && text == said } else { text.starts_with(said.as_str()) }
+            };
             // Who was lost before it said anything may have written nothing down.
             let is_silent = said.is_empty() && !is_whole;
-            if !is_silent && !files.any(|(_, text)| is_its(text)) {
+            if !is_silent && !files.any(|(_, made)| is_its(made)) {
                 return Err(format!("no worker made the text of its attempt {}", attempt + 1));
             }
             ran.characters += said.chars().count();
+        }
+        let mut files = made.range(format!("{id}.1.")..format!("{id}.1/"));
+        if is_stopped && files.any(|(_, made)| made.has_ended) {
+            return Err("stopped here, and its worker went on to its end".to_owned());
         }
         if outcome == "completed" && self.said.last().is_none_or(String::is_empty) {
             return Err("completed, and said nothing".to_owned());
@@ -154,15 +186,27 @@ impl Child {
     }
 }
 
+/// What a worker made of a run.
+struct Made {
+    text: String,
+    /// Whether it came to its end there.
+    has_ended: bool,
+}
+
 /// The text of each run as its worker made it.
-fn texts(workers: &[(String, String)]) -> BTreeMap<String, String> {
-    let text = |lines: &str| {
-        let lines = lines.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
-        // Of the child itself, which is the root where it runs.
-        let deltas = lines.filter(|line| line["type"] == "TEXT_BLOCK_DELTA");
-        deltas.map(|line| line["delta"].as_str().unwrap_or_default().to_owned()).collect::<String>()
+fn texts(workers: &[(String, String)]) -> BTreeMap<String, Made> {
+    let made = |lines: &str| {
+        let mut made = Made { text: String::new(), has_ended: false };
+        for line in lines.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok()) {
+            // Of the child itself, which is the root where it runs.
+            if line["type"] == "TEXT_BLOCK_DELTA" {
+                made.text.push_str(line["delta"].as_str().unwrap_or_default());
+            }
+            made.has_ended |= line["type"] == "STREAM_COMPLETE";
+        }
+        made
     };
-    workers.iter().map(|(name, lines)| (name.clone(), text(lines))).collect()
+    workers.iter().map(|(name, lines)| (name.clone(), made(lines))).collect()
 }
 
 /// Spoils a log that is well in ways that have to be found; gives those that are not.
@@ -211,7 +255,7 @@ fn spoil(log: &str, which: impl Fn(&&str) -> bool, instead: impl Fn(&str) -> Vec
 mod tests {
     use super::*;
 
-    const EXPECTED: Expected = Expected { children: 2, attempts: 1 };
+    const EXPECTED: Expected = Expected { children: 2, attempts: 1, stopped: 0, asks: false, harmed: false };
 
     /// A log of two children that each say `a b`, and what their workers wrote down.
     fn sample() -> (String, Vec<(String, String)>) {
@@ -233,9 +277,14 @@ mod tests {
             let id = if line.contains("SPAWN") { format!(r#""id":"s{seq}","#) } else { String::new() };
             format!("{{\"seq\":{seq},{id}{line}}}\n")
         });
-        let made = r#"{"type":"TEXT_BLOCK_DELTA","delta":"a b"}"#;
-        let workers = ["ses_1.1.1", "ses_2.1.1"].map(|name| (name.to_owned(), made.to_owned()));
+        let workers = ["ses_1.1.1", "ses_2.1.1"].map(|name| (name.to_owned(), worker("a b")));
         (numbered.collect(), workers.to_vec())
+    }
+
+    /// What a worker writes down that makes this text.
+    fn worker(text: &str) -> String {
+        let delta = format!(r#"{{"type":"TEXT_BLOCK_DELTA","delta":"{text}"}}"#);
+        format!("{delta}\n{}\n", r#"{"type":"STREAM_COMPLETE"}"#)
     }
 
     fn findings(log: &str, workers: &[(String, String)]) -> String {
@@ -246,7 +295,7 @@ mod tests {
     fn what_is_well_is_counted() {
         let (log, workers) = sample();
         let ran = judge(&log, &workers, EXPECTED).unwrap();
-        let expected = Ran { terminals: 2, completed: 2, lost: 0, again: 0, events: 8, characters: 6 };
+        let expected = Ran { terminals: 2, completed: 2, events: 8, characters: 6, ..Ran::default() };
         assert_eq!(ran, expected);
     }
 
@@ -276,6 +325,13 @@ mod tests {
         );
         assert!(findings(&log.replace("\"e3\"", "\"e2\""), &workers).contains("an id that was there before"));
         assert!(findings(&log, &workers[..1]).contains("no worker made the text"));
+        let cut = worker("a b").replace("STREAM_COMPLETE", "X");
+        let cut = [workers[0].clone(), ("ses_2.1.1".to_owned(), cut)];
+        assert!(findings(&log, &cut).contains("no worker made the text"));
+        let harmed = Expected { harmed: true, ..EXPECTED };
+        assert!(judge(&log, &workers, harmed).unwrap_err()[0].contains("nothing was shown"));
+        let asks = Expected { asks: true, ..EXPECTED };
+        assert!(judge(&log, &workers, asks).unwrap_err()[0].contains("asked 0 times"));
         assert!(findings(&format!("{log}nonsense\n"), &workers).contains("cannot be read"));
     }
 
@@ -295,6 +351,19 @@ mod tests {
     }
 
     #[test]
+    fn a_child_that_is_stopped_here_stops_there() {
+        let (log, workers) = sample();
+        let stopped = Expected { stopped: 1, ..EXPECTED };
+        assert!(judge(&log, &workers, stopped).unwrap_err()[0].contains("0 children were stopped"));
+        let log = log.replacen("completed", "interrupted", 1);
+        let goes_on = judge(&log, &workers, stopped).unwrap_err();
+        assert!(goes_on[0].contains("its worker went on"), "{goes_on:?}");
+        let ends = worker("a b and").replace("STREAM_COMPLETE", "X");
+        let workers = [("ses_1.1.1".to_owned(), ends), workers[1].clone()];
+        assert_eq!(judge(&log, &workers, stopped).unwrap().stopped, 1);
+    }
+
+    #[test]
     fn a_child_that_was_run_again_has_said_what_both_made() {
         let (log, mut workers) = sample();
         let again = r#""type":"CUSTOM","name":"anabranch.run_again""#;
@@ -306,7 +375,7 @@ mod tests {
             1,
         );
         let log = spoil(&log, |_| false, |_| Vec::new());
-        workers.push(("ses_1.1.2".to_owned(), r#"{"type":"TEXT_BLOCK_DELTA","delta":"b"}"#.to_owned()));
+        workers.push(("ses_1.1.2".to_owned(), worker("b")));
         let twice = Expected { attempts: 2, ..EXPECTED };
         assert_eq!(judge(&log, &workers, twice).unwrap().again, 1);
         assert!(findings(&log, &workers).contains("run 2 times and may be 1 times"));

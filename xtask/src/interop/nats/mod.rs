@@ -17,10 +17,14 @@ use crate::process;
 use judge::{Expected, Ran};
 use play::{Play, Programme};
 
-/// How often each of a play's children may be run, how many there are, and when what happens.
-const PLAYS: [Programme; 2] = [
-    Programme { name: "once", children: 200, attempts: 1, kill_at: 40, restart_at: Some(110) },
-    Programme { name: "again", children: 60, attempts: 3, kill_at: 12, restart_at: None },
+/// What is played.
+const PLAYS: [Programme; 3] = [
+    // One worker is killed in mid-work, the broker is restarted.
+    Programme { kill_at: Some(40), restart_at: Some(110), ..Programme::new("once", 200, 1) },
+    // The same where lost children are run again.
+    Programme { kill_at: Some(12), restart_at: Some(30), ..Programme::new("again", 60, 3) },
+    // Questions and stops cross, and a worker that is told to end ends when its children have.
+    Programme { asks: true, stopped: 6, end_at: Some(15), ..Programme::new("talk", 40, 1) },
 ];
 
 /// Plays each programme and judges it. Then it is judged whether the judge can judge.
@@ -32,13 +36,14 @@ pub(super) fn run(folder: &str) -> Result<ExitCode, Obstacle> {
     empty(&place)?;
     let mut found = Vec::new();
     for programme in PLAYS {
-        println!("== {} children, run at most {} times each", programme.children, programme.attempts);
+        let Programme { name, children, attempts, .. } = programme;
+        println!("== {name}: {children} children, each run {attempts} times at most");
         let play = Play {
             anabranch: server.executable("anabranch")?,
             session: server.executable("nats_session")?,
             place: place.join(programme.name),
         };
-        play.run(&programme)?;
+        found.extend(play.run(&programme)?.map(|what| format!("{name}: {what}")));
         let log = play.place.join("session.jsonl");
         if !process::status(std::process::Command::new(checker.executable("anabranch-check")?).arg(&log))?
             .success()
@@ -47,7 +52,8 @@ pub(super) fn run(folder: &str) -> Result<ExitCode, Obstacle> {
         }
         let text = fs::read_to_string(&log).map_err(|error| unusable(&log, error))?;
         let workers = said_by_workers(&play.place)?;
-        let expected = Expected { children: programme.children, attempts: programme.attempts };
+        let Programme { asks, stopped, kill_at, .. } = programme;
+        let expected = Expected { children, attempts, stopped, asks, harmed: kill_at.is_some() };
         match judge::judge(&text, &workers, expected) {
             Ok(ran) => println!("{}", shown(&ran)),
             Err(findings) => found.extend(findings.iter().map(|what| format!("{}: {what}", programme.name))),
@@ -64,10 +70,10 @@ pub(super) fn run(folder: &str) -> Result<ExitCode, Obstacle> {
 }
 
 fn shown(ran: &Ran) -> String {
-    let Ran { terminals, completed, lost, again, events, characters } = ran;
+    let Ran { terminals, completed, lost, again, stopped, answered, events, characters } = ran;
     format!(
         "{terminals} terminals of as many children, none twice: {completed} completed, {lost} failed with their worker, \
-         {again} were run again; {events} events in order; {characters} characters of text as the workers made them"
+         {again} were run again, {stopped} stopped here and there; {answered} answers crossed; {events} events in order; {characters} characters of text as the workers made them"
     )
 }
 

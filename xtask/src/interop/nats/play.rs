@@ -4,7 +4,7 @@
 use std::fs::File;
 use std::io::{BufRead as _, BufReader};
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -32,9 +32,32 @@ const LOST_AFTER: &str = "5";
 pub(super) struct Programme {
     pub(super) name: &'static str,
     pub(super) children: usize,
+    /// How often each may be run.
     pub(super) attempts: u32,
-    pub(super) kill_at: usize,
+    /// Whether each asks before it writes its result, and is allowed to.
+    pub(super) asks: bool,
+    /// How many the session stops when they have begun.
+    pub(super) stopped: usize,
+    /// When a worker is killed, told to end, and the broker restarted.
+    pub(super) kill_at: Option<usize>,
+    pub(super) end_at: Option<usize>,
     pub(super) restart_at: Option<usize>,
+}
+
+impl Programme {
+    /// One in which nothing happens.
+    pub(super) const fn new(name: &'static str, children: usize, attempts: u32) -> Self {
+        Self {
+            name,
+            children,
+            attempts,
+            asks: false,
+            stopped: 0,
+            kill_at: None,
+            end_at: None,
+            restart_at: None,
+        }
+    }
 }
 
 /// Who plays, and where.
@@ -57,8 +80,9 @@ impl Drop for Running {
 }
 
 impl Play {
-    /// Plays to the end, or until it takes too long: what there is then is judged.
-    pub(super) fn run(&self, programme: &Programme) -> Result<(), Error> {
+    /// Plays to the end, or until it takes too long: what there is then is judged. Gives what is wrong with the processes
+    /// themselves.
+    pub(super) fn run(&self, programme: &Programme) -> Result<Option<String>, Error> {
         let begun = Instant::now();
         let mut broker = Broker::start(&self.place.join("broker"))?;
         let mut workers = WORKERS
@@ -67,33 +91,54 @@ impl Play {
             .collect::<Result<Vec<_>, _>>()?;
         let mut session = self.start_session(&broker.url(), programme)?;
         let ends = ends(&mut session);
+        let mut leaving = None;
         while let Ok(ended) = ends.recv_timeout(LIMIT.saturating_sub(begun.elapsed())) {
-            if ended == programme.kill_at
+            if Some(ended) == programme.kill_at
                 && let Some(worker) = workers.pop()
             {
                 println!("{ended} have ended: a worker is killed");
                 drop(worker);
+            }
+            if Some(ended) == programme.end_at
+                && let Some(worker) = workers.pop()
+            {
+                println!("{ended} have ended: a worker is told to end");
+                terminate(&worker.0)?;
+                leaving = Some(worker);
             }
             if Some(ended) == programme.restart_at {
                 println!("{ended} have ended: the broker is restarted");
                 broker.restart(AWAY)?;
             }
         }
-        let status = loop {
-            if let Some(status) = session.0.try_wait().map_err(|error| unusable(&self.session, error))? {
-                break Some(status);
+        let ended = self.ended(&mut session, begun)?;
+        let seconds = begun.elapsed().as_secs();
+        let Some(status) = ended else {
+            return Ok(Some(format!("the session has not ended after {seconds} s")));
+        };
+        println!("the session ended with {status} after {seconds} s");
+        if !status.success() {
+            return Ok(Some(format!("the session ended with {status}")));
+        }
+        match leaving.map(|mut worker| self.ended(&mut worker, begun)).transpose()? {
+            Some(Some(status)) if status.success() => {
+                println!("the worker that was told to end ended with {status}");
+                Ok(None)
             }
-            if begun.elapsed() > LIMIT {
-                break None;
+            Some(status) => Ok(Some(format!("the worker that was told to end did so with {status:?}"))),
+            None => Ok(None),
+        }
+    }
+
+    /// How a process ended, where it does in time.
+    fn ended(&self, process: &mut Running, begun: Instant) -> Result<Option<ExitStatus>, Error> {
+        loop {
+            let ended = process.0.try_wait().map_err(|error| unusable(&self.place, error))?;
+            if ended.is_some() || begun.elapsed() > LIMIT {
+                return Ok(ended);
             }
             thread::sleep(Duration::from_millis(50));
-        };
-        let seconds = begun.elapsed().as_secs();
-        match status {
-            Some(status) => println!("the session ended with {status} after {seconds} s"),
-            None => println!("the session has not ended after {seconds} s"),
         }
-        Ok(())
     }
 
     fn worker(&self, url: &str, name: &str) -> Result<Running, Error> {
@@ -118,6 +163,10 @@ impl Play {
         command.args(["--nats", url, "--lost-after", LOST_AFTER]);
         command.args(["--children", &programme.children.to_string()]);
         command.args(["--attempts", &programme.attempts.to_string()]);
+        command.args(["--stop", &programme.stopped.to_string()]);
+        if programme.asks {
+            command.arg("--ask");
+        }
         command.arg("--log").arg(self.place.join("session.jsonl"));
         command.stdout(Stdio::piped());
         self.started(command, "session")
@@ -131,6 +180,12 @@ impl Play {
             command.spawn().map_err(|source| Error::Start { command: process::shown(&command), source })?;
         Ok(Running(child))
     }
+}
+
+/// Tells a process to end.
+pub(super) fn terminate(process: &Child) -> Result<(), Error> {
+    let mut kill = Command::new("kill");
+    process::output(kill.args(["-TERM", &process.id().to_string()])).map(drop)
 }
 
 /// How many children have ended, as the session says it.
