@@ -14,3 +14,8 @@
 pub mod http;
 #[cfg(feature = "nats")]
 pub mod nats;
+
+/// The examples of the page on sub-agents on several machines.
+#[cfg(all(doctest, feature = "http", feature = "nats"))]
+#[doc = include_str!("../../../docs/remote.md")]
+struct Remote;
