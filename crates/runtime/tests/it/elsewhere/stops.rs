@@ -157,3 +157,21 @@ async fn a_runner_that_carries_nothing_says_so_to_whoever_wants_it_to() {
     // Its model had nothing to repeat, which is the other side's own failure.
     assert_eq!(ends(&events, "n1"), [(Outcome::Failed, "the model answered with nothing".to_owned())]);
 }
+
+#[tokio::test(start_paused = true)]
+async fn where_messages_cannot_be_carried_stops_still_are() {
+    let session = waits_for(SpawnSubagent::on(Here::without_messages(hangs()), "worker"), task()).session();
+    let reply = session.prompt("Go.").await.unwrap();
+    tokio::time::sleep(SECOND * 5).await;
+    let find = |name: &'static str| {
+        session.with_tree(|tree| tree.iter().find(|record| &*record.source_name == name).unwrap().id.clone())
+    };
+    for name in ["n1", "h1"] {
+        assert_eq!(session.steer(&find(name), "left"), Err(SteerError::Deaf), "{name}");
+    }
+    session.cancel_session(&find("h1")).unwrap();
+    reply_events(reply).await;
+    let events = closed(&session).await;
+    assert_eq!(ends(&events, "h1"), [(Outcome::Interrupted, String::new())]);
+    assert_eq!(ends(&events, "n1"), [(Outcome::Completed, String::new())]);
+}

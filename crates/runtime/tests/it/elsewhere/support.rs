@@ -33,6 +33,7 @@ pub(super) struct Here {
     /// How many streams were made and are not dropped.
     pub(super) open: Arc<AtomicUsize>,
     is_deaf: bool,
+    takes_messages: bool,
     runs_again: bool,
 }
 
@@ -47,7 +48,15 @@ impl Here {
         mangle: impl Fn(RunnerStream) -> RunnerStream + Send + Sync + 'static,
     ) -> Arc<Self> {
         let (orders, open) = (Mutex::default(), Arc::default());
-        Arc::new(Self { agent, mangle: Box::new(mangle), orders, open, is_deaf: false, runs_again: false })
+        Arc::new(Self {
+            agent,
+            mangle: Box::new(mangle),
+            orders,
+            open,
+            is_deaf: false,
+            takes_messages: true,
+            runs_again: false,
+        })
     }
 
     /// Carries no instructions.
@@ -59,6 +68,22 @@ impl Here {
             orders,
             open,
             is_deaf: true,
+            takes_messages: true,
+            runs_again: false,
+        })
+    }
+
+    /// Carries answers and stops, and no messages.
+    pub(super) fn without_messages(agent: Agent) -> Arc<Self> {
+        let (orders, open) = (Mutex::default(), Arc::default());
+        let mangle = Box::new(|stream| stream);
+        Arc::new(Self {
+            agent,
+            mangle,
+            orders,
+            open,
+            is_deaf: false,
+            takes_messages: false,
             runs_again: false,
         })
     }
@@ -83,7 +108,7 @@ impl Here {
         };
         let (orders, open) = (Mutex::default(), Arc::default());
         let mangle = Box::new(mangle);
-        Arc::new(Self { agent, mangle, orders, open, is_deaf: false, runs_again: true })
+        Arc::new(Self { agent, mangle, orders, open, is_deaf: false, takes_messages: true, runs_again: true })
     }
 
     pub(super) fn open(&self) -> usize {
@@ -130,6 +155,10 @@ impl Runner for Here {
             item
         });
         (self.mangle)(stream.boxed())
+    }
+
+    fn takes_messages(&self) -> bool {
+        self.takes_messages
     }
 
     fn runs_again(&self) -> bool {
