@@ -53,18 +53,16 @@ impl Alive {
 
     /// Whether a worker is lost that was known to live at some time.
     pub(super) fn is_lost(&self, worker: &str, lived: Instant) -> bool {
-        self.has_not_been_heard(worker, lived, self.lost_after)
-    }
-
-    /// Whether a giver of orders is lost that was known to live at some time.
-    pub(super) fn is_giver_lost(&self, giver: &str, lived: Instant) -> bool {
-        self.has_not_been_heard(giver, lived, self.lost_after * GIVER)
-    }
-
-    fn has_not_been_heard(&self, id: &str, lived: Instant, time: Duration) -> bool {
         let heard = lock(&self.heard);
-        let last = heard.workers.get(id).copied().unwrap_or(lived).max(lived).max(heard.since);
-        last.elapsed() > time
+        let last = heard.workers.get(worker).copied().unwrap_or(lived).max(lived).max(heard.since);
+        last.elapsed() > self.lost_after
+    }
+
+    /// Whether a giver of orders is lost. One that was never heard may be heard yet, for so long as it is waited for.
+    pub(super) fn is_giver_lost(&self, giver: &str, waited_since: Instant) -> bool {
+        let heard = lock(&self.heard);
+        let last = heard.workers.get(giver).copied().unwrap_or(waited_since).max(heard.since);
+        last.elapsed() > self.lost_after * GIVER
     }
 
     /// Since when all could be heard.
@@ -137,4 +135,58 @@ impl Heard {
 
 fn lock(heard: &Mutex<Heard>) -> MutexGuard<'_, Heard> {
     heard.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    /// Who hears, and what was heard, without a broker.
+    fn hearing() -> Alive {
+        let heard = Arc::new(Mutex::new(Heard { workers: HashMap::new(), since: Instant::now() }));
+        let task = tokio::spawn(std::future::pending::<()>()).abort_handle();
+        Alive { heard, lost_after: SECOND * 4, task }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_is_not_heard_is_lost_but_not_while_nobody_can_be_heard() {
+        let alive = hearing();
+        let begun = Instant::now();
+        lock(&alive.heard).note("a");
+        tokio::time::sleep(SECOND * 3).await;
+        assert!(!alive.is_lost("a", begun));
+        lock(&alive.heard).note("a");
+        tokio::time::sleep(SECOND * 3).await;
+        assert!(!alive.is_lost("a", begun));
+        assert!(alive.is_lost("b", begun), "it was never heard");
+        assert!(!alive.is_lost("b", Instant::now()), "it has only just begun");
+        tokio::time::sleep(SECOND * 2).await;
+        assert!(alive.is_lost("a", begun));
+        // The connection was away: nobody could be heard.
+        lock(&alive.heard).since = Instant::now();
+        assert!(!alive.is_lost("a", begun));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_giver_of_orders_is_waited_for_longer_and_one_that_is_known_to_be_gone_not_again() {
+        let alive = hearing();
+        lock(&alive.heard).note("a");
+        tokio::time::sleep(SECOND * 15).await;
+        assert!(!alive.is_giver_lost("a", Instant::now()));
+        tokio::time::sleep(SECOND * 2).await;
+        assert!(alive.is_giver_lost("a", Instant::now()), "whenever its order is taken");
+        assert!(!alive.is_giver_lost("b", Instant::now()));
+    }
+
+    #[test]
+    fn how_many_are_remembered_is_bounded() {
+        let mut heard = Heard { workers: HashMap::new(), since: Instant::now() };
+        for worker in 0..WORKERS + 10 {
+            heard.note(&worker.to_string());
+        }
+        assert_eq!(heard.workers.len(), WORKERS);
+        assert!(heard.workers.contains_key(&(WORKERS + 9).to_string()));
+    }
 }

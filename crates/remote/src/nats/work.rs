@@ -109,6 +109,12 @@ async fn deal(shared: &Arc<Shared>, message: &Arc<Message>, queued: Queued) -> R
                 None => give_back(message, queue.lost_after / 2).await,
             }
         }
+        Decision::Run { attempt, behind } if alive.is_giver_lost(&giver, Instant::now()) => {
+            let state = State::Lost { why: ORPHANED.to_owned() };
+            let claim = Claim { attempt, worker: shared.id.clone(), state };
+            queue.claim(&key, &claim, Some(behind), PATIENCE).await?;
+            acknowledge(&delivered).await
+        }
         Decision::Run { attempt, behind } => {
             let claim = Claim { attempt, worker: shared.id.clone(), state: State::Running };
             let Some(place) = queue.claim(&key, &claim, Some(behind), PATIENCE).await? else {

@@ -144,8 +144,8 @@ impl Worker {
                 tracing::warn!("a worker ends without a word of some of its children");
             }
         }
-        // What was said last is to reach the broker.
-        shared.queue.client.flush().await.ok();
+        // What was said last is to reach the broker, where there is one.
+        tokio::time::timeout(REQUEST, shared.queue.client.flush()).await.ok();
         Ok(())
     }
 }
@@ -203,12 +203,12 @@ async fn orders(
 async fn next(
     consumer: &Consumer<pull::Config>,
 ) -> Result<Option<Message>, Box<dyn std::error::Error + Send + Sync>> {
-    let mut batch = consumer.batch().max_messages(1).expires(REQUEST).messages().await?;
     // Where the broker is gone nothing ends the request.
-    match tokio::time::timeout(REQUEST * 2, batch.next()).await {
-        Ok(next) => next.transpose(),
-        Err(late) => Err(late.into()),
-    }
+    let next = tokio::time::timeout(REQUEST * 2, async {
+        let mut batch = consumer.batch().max_messages(1).expires(REQUEST).messages().await?;
+        batch.next().await.transpose()
+    });
+    next.await?
 }
 
 /// What all children of a worker share.

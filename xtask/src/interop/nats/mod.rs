@@ -62,11 +62,33 @@ pub(super) fn run(folder: &str) -> Result<ExitCode, Obstacle> {
             found.extend(judge::blind_spots(&text, &workers, expected));
         }
     }
+    found.extend(orphans(&server, &place)?.iter().map(|what| format!("orphans: {what}")));
     for what in &found {
         eprintln!("finding: {what}");
     }
     println!("{}", if found.is_empty() { "nats: no findings" } else { "nats: there are findings" });
     Ok(if found.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// How many children a session orders that is killed: more than workers come to before they know.
+const ORPHANS: usize = 600;
+
+/// A session that is killed: what it ordered ends, though nobody says so.
+fn orphans(server: &Programs, place: &Path) -> Result<Vec<String>, Obstacle> {
+    println!("== orphans: {ORPHANS} children, and their session is killed");
+    let play = Play {
+        anabranch: server.executable("anabranch")?,
+        session: server.executable("nats_session")?,
+        place: place.join("orphans"),
+    };
+    let mut found = play.orphans(ORPHANS)?;
+    let workers = said_by_workers(&play.place)?;
+    let ended = workers.iter().filter(|(_, lines)| lines.contains(r#""type":"STREAM_COMPLETE""#)).count();
+    println!("{} were begun, {ended} of them came to an end at their worker", workers.len());
+    if workers.len() >= ORPHANS {
+        found.push("all were run for a session that was gone".to_owned());
+    }
+    Ok(found)
 }
 
 fn shown(ran: &Ran) -> String {

@@ -86,10 +86,10 @@ impl Play {
         let begun = Instant::now();
         let mut broker = Broker::start(&self.place.join("broker"))?;
         let mut workers = WORKERS
-            .map(|name| self.worker(&broker.url(), name))
+            .map(|name| self.worker(&broker.url(), name, LOST_AFTER))
             .into_iter()
             .collect::<Result<Vec<_>, _>>()?;
-        let mut session = self.start_session(&broker.url(), programme)?;
+        let mut session = self.start_session(&broker.url(), programme, LOST_AFTER)?;
         let ends = ends(&mut session);
         let mut leaving = None;
         while let Ok(ended) = ends.recv_timeout(LIMIT.saturating_sub(begun.elapsed())) {
@@ -130,6 +130,44 @@ impl Play {
         }
     }
 
+    /// Kills the session in mid-work: its workers stop what it ordered, and take nothing more of it. Gives what is wrong.
+    pub(super) fn orphans(&self, children: usize) -> Result<Vec<String>, Error> {
+        let begun = Instant::now();
+        let started = Broker::start(&self.place.join("broker"))?;
+        let url = started.url();
+        let mut broker = Some(started);
+        let soon = "1";
+        let workers = WORKERS.map(|name| self.worker(&url, name, soon));
+        let workers = workers.into_iter().collect::<Result<Vec<_>, _>>()?;
+        let programme = Programme::new("orphans", children, 1);
+        let mut session = self.start_session(&url, &programme, soon)?;
+        let ends = ends(&mut session);
+        if ends.recv_timeout(LIMIT).is_err() {
+            return Ok(vec!["no child has ended".to_owned()]);
+        }
+        println!("1 has ended: the session is killed");
+        drop(session);
+        // Who gave the orders is not heard for four times that long, and then some.
+        thread::sleep(Duration::from_secs(8));
+        let mut found = Vec::new();
+        for (index, mut worker) in workers.into_iter().enumerate() {
+            // The second finds no broker to say good-bye to.
+            if index > 0 {
+                broker = None;
+            }
+            terminate(&worker.0)?;
+            let asked = Instant::now();
+            match self.ended(&mut worker, begun)? {
+                Some(status) if status.success() && asked.elapsed() < Duration::from_secs(8) => {}
+                status => {
+                    found.push(format!("a worker that has nothing to do ended late, or with {status:?}"));
+                }
+            }
+        }
+        drop(broker);
+        Ok(found)
+    }
+
     /// How a process ended, where it does in time.
     fn ended(&self, process: &mut Running, begun: Instant) -> Result<Option<ExitStatus>, Error> {
         loop {
@@ -141,7 +179,7 @@ impl Play {
         }
     }
 
-    fn worker(&self, url: &str, name: &str) -> Result<Running, Error> {
+    fn worker(&self, url: &str, name: &str, lost_after: &str) -> Result<Running, Error> {
         let mut command = Command::new(&self.anabranch);
         command.args([
             "worker",
@@ -151,16 +189,16 @@ impl Play {
             "--concurrency",
             "12",
             "--lost-after",
-            LOST_AFTER,
+            lost_after,
         ]);
         command.arg("--log-events").arg(self.place.join(name));
         command.arg("--out").arg(self.place.join("results"));
         self.started(command, name)
     }
 
-    fn start_session(&self, url: &str, programme: &Programme) -> Result<Running, Error> {
+    fn start_session(&self, url: &str, programme: &Programme, lost_after: &str) -> Result<Running, Error> {
         let mut command = Command::new(&self.session);
-        command.args(["--nats", url, "--lost-after", LOST_AFTER]);
+        command.args(["--nats", url, "--lost-after", lost_after]);
         command.args(["--children", &programme.children.to_string()]);
         command.args(["--attempts", &programme.attempts.to_string()]);
         command.args(["--stop", &programme.stopped.to_string()]);
