@@ -71,7 +71,7 @@ pub(super) fn run(folder: &str) -> Result<ExitCode, Obstacle> {
 }
 
 /// How many children a session orders that is killed: more than workers come to before they know.
-const ORPHANS: usize = 600;
+const ORPHANS: usize = 2_000;
 
 /// A session that is killed: what it ordered ends, though nobody says so.
 fn orphans(server: &Programs, place: &Path) -> Result<Vec<String>, Obstacle> {
