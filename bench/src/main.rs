@@ -115,7 +115,5 @@ const TABLE: &[(&str, Measure)] = &[
     ("cancel", |scale, _| rows::cancel::rows(scale)),
     ("memory", |_, _| rows::memory::rows()),
     ("linear", |scale, _| rows::linear::rows(scale)),
-    ("durable", |_, _| {
-        vec![Row::absent("durable", "durable append, group commit", "there is no durable log yet")]
-    }),
+    ("durable", |scale, _| rows::durable::rows(scale)),
 ];

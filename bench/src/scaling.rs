@@ -3,7 +3,7 @@
 use crate::{
     measure::{Scale, median},
     plot::{Line, svg},
-    rows::{depth, driver, linear, memory, merge, spawn},
+    rows::{self, depth, driver, linear, memory, merge, spawn},
 };
 
 /// A plot: its file's name and its text.
@@ -46,11 +46,11 @@ fn children(scale: Scale) -> Plot {
     let counts = [4_usize, 16, 64, 256, 1_000, 4_000, 10_000];
     let (mut ours, mut floor, mut session) = (Vec::new(), Vec::new(), Vec::new());
     for count in counts {
-        let series = merge::measure(Scale { rounds: 3, ..scale }, count);
-        ours.push((number(count), series.median(0)));
-        floor.push((number(count), series.median(1)));
-        let each = (scale.events / count).max(10);
-        session.push((number(count), thrice(|| driver::session(count, each))));
+        let cost =
+            |cost: fn(usize, usize) -> f64| thrice(|| rows::children::marginal(count, scale.events, cost));
+        ours.push((number(count), cost(merge::passed)));
+        floor.push((number(count), cost(merge::selected)));
+        session.push((number(count), cost(driver::session)));
     }
     let lines = vec![
         ("merged".to_owned(), ours),

@@ -58,8 +58,20 @@ fn row(scale: Scale, tools: usize) -> Row {
     .beside("making alone", series.median(2), Unit::Nanos)
 }
 
+/// What an event costs from so many streams through `SelectAll`.
+#[must_use]
+pub fn selected(tools: usize, each: usize) -> f64 {
+    let total = tools * (each + AROUND);
+    let streams = streams(&stamp(), tools, each);
+    per_item(total, || {
+        let passed = runtime().block_on(stream::select_all(streams).count());
+        assert_eq!(passed, total, "all events pass");
+    })
+}
+
 /// What an event costs from so many tools to their caller's stream.
-fn passed(tools: usize, each: usize) -> f64 {
+#[must_use]
+pub fn passed(tools: usize, each: usize) -> f64 {
     let total = tools * (each + AROUND);
     let caller = caller(&stamp());
     let calls = calls("talk", tools);
@@ -79,13 +91,7 @@ pub fn measure(scale: Scale, tools: usize) -> Series {
     let total = tools * (each + AROUND);
     let stamp = stamp();
     let mut ours = || passed(tools, each);
-    let mut floor = || {
-        let streams = streams(&stamp, tools, each);
-        per_item(total, || {
-            let passed = runtime().block_on(stream::select_all(streams).count());
-            assert_eq!(passed, total, "all events pass");
-        })
-    };
+    let mut floor = || selected(tools, each);
     let mut making = || {
         let streams = streams(&stamp, tools, each);
         per_item(total, || {

@@ -5,6 +5,7 @@ pub mod children;
 pub mod depth;
 pub mod driver;
 pub mod duplicates;
+pub mod durable;
 pub mod encode;
 pub mod http;
 pub mod linear;

@@ -7,8 +7,15 @@
 
 use std::borrow::Cow;
 
-/// One line of others' text: a name, a title, a description.
-pub(crate) fn line(text: &str) -> Cow<'_, str> {
+/// One line of others' text: a name, a title, a description. Borrowed where it is harmless as it stands.
+///
+/// ```
+/// # use anabranch_adapters::sanitize;
+/// assert_eq!(sanitize::line("Zoë 👩‍🌾"), "Zoë 👩‍🌾");
+/// assert_eq!(sanitize::line("n1\n\u{1b}[2J"), "n1␊␛[2J");
+/// ```
+#[must_use]
+pub fn line(text: &str) -> Cow<'_, str> {
     let mut before = None;
     let is_harmless = |c| {
         let shown = shown(c, before);
@@ -39,10 +46,10 @@ fn shown(c: char, before: Option<char>) -> char {
         // another that looks the same.
         '\u{200c}' | '\u{200d}' | '\u{fe00}'..='\u{fe0f}' | '\u{e0100}'..='\u{e01ef}' if changes(c, before) => c,
         '\u{80}'..='\u{9f}'
-        // The soft hyphen, fillers, spaces without a width, tags.
+        // The soft hyphen, fillers, signs without ink, spaces without a width, tags.
         | '\u{ad}' | '\u{34f}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}' | '\u{180b}'..='\u{180f}' | '\u{200b}'..='\u{200d}'
         | '\u{2060}'..='\u{2065}' | '\u{206a}'..='\u{206f}' | '\u{3164}' | '\u{fe00}'..='\u{fe0f}' | '\u{feff}' | '\u{ffa0}' | '\u{fff0}'..='\u{fffb}'
-        | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e0fff}'
+        | '\u{2800}' | '\u{16fe4}' | '\u{1bca0}'..='\u{1bca3}' | '\u{1d159}' | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e0fff}'
         // Marks, embeddings, overrides and isolates of direction; line and paragraph separators.
         | '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => '\u{fffd}',
         c => c,
@@ -85,6 +92,13 @@ mod tests {
         for c in dangerous {
             let shown = line(c.encode_utf8(&mut [0; 4])).into_owned();
             assert!(!shown.contains(c) && shown.chars().count() == 1, "{c:?}");
+        }
+    }
+
+    #[test]
+    fn a_sign_without_ink_makes_no_name_of_another() {
+        for hidden in ['\u{2800}', '\u{16fe4}', '\u{1bca0}', '\u{1bca3}', '\u{1d159}'] {
+            assert_eq!(line(&format!("n1{hidden}")), "n1\u{fffd}", "{hidden:?}");
         }
     }
 

@@ -396,7 +396,7 @@ fn the_root_cannot_speak_for_a_child_or_a_tool() {
     let stage = Stage::new();
     let root = stage.root();
     root.spawn("n1").say("I did it.");
-    root.say("n1 │ ■ completed\n✓ write_result\n? write was confirmed\nplain");
+    root.say("n1 │ ■ completed\n✓ write_result\n? write was confirmed\nn1 ❘ done\nn1 ∣ done\nplain");
     // In pieces, and behind a child's line.
     let block = root.open_text();
     root.delta(&block, "\n");
@@ -412,6 +412,8 @@ fn the_root_cannot_speak_for_a_child_or_a_tool() {
     n1 | ■ completed
      ✓ write_result
      ? write was confirmed
+    n1 | done
+    n1 | done
     plain
 
     \u{fffd}✓ read

@@ -501,3 +501,31 @@ fn a_stage_before_an_encoder_keeps_the_numbers_of_the_log() {
     let last = text.lines().last().unwrap();
     assert!(last.starts_with(&format!(r#"{{"seq":{},"#, all.len())), "{last}");
 }
+
+#[test]
+fn a_call_is_of_the_tool_that_it_began_with_whatever_it_is_called_later() {
+    let stage = Stage::new();
+    let root = stage.root();
+    root.begin("Go");
+    let reply = root.reply();
+    root.emit(ToolCallStart::new(&reply, "c", "secret"));
+    // As a provider's stream or a sub-agent's may have it: the same call again, by another name.
+    root.emit(ToolCallStart::new(&reply, "c", "public"));
+    root.emit(ToolCallDelta::new(&reply, "c", "INPUT"));
+    let block = ToolCallBlock::new("c", "public", "INPUT");
+    root.emit(RequireUserConfirm::new(&reply, vec![block.clone()]));
+    root.emit(RequireExternalExecution::new(&reply, vec![block.clone()]));
+    root.emit(UserConfirmResult::new(&reply, vec![ConfirmResult::new(true, block)]));
+    let mut result = ToolResultBlock::new("c", "public");
+    result.output = TextOrBlocks::Text("OUTPUT".to_owned());
+    root.emit(ExternalExecutionResult::new(&reply, vec![result]));
+    root.emit(ToolResultStart::new(&reply, "c", "public"));
+    root.emit(ToolResultTextDelta::new(&reply, "c", "OUTPUT"));
+    let is_secret = |tool: &str| tool == "secret";
+    let view = Visibility::new().hide_arguments(is_secret).hide_results(is_secret);
+    let shown = lines(&passed(view, &stage.events()));
+    assert!(!shown.contains("INPUT") && !shown.contains("OUTPUT"), "{shown}");
+    // It is not that nothing of it would be shown.
+    let other = Visibility::new().hide_arguments(|tool| tool == "other");
+    assert_eq!(lines(&passed(other, &stage.events())).matches("INPUT").count(), 4);
+}

@@ -14,6 +14,11 @@ struct Variant {
     changes: &'static [(&'static str, &'static str)],
 }
 
+/// A stream that gave an item goes to the end of the line.
+const GAVE_AN_ITEM: &str = "if this.line.len() > 1 {
+                            this.line.rotate_left(1);
+                        }";
+
 const VARIANTS: &[Variant] = &[
     Variant {
         name: "leaves_the_reader_asleep",
@@ -71,7 +76,12 @@ const VARIANTS: &[Variant] = &[
         name: "says_that_there_are_none_last",
         lacks: "it is said that there are none after those there are were taken",
         changes: &[
-            (" || !self.woken.any.swap(false, Ordering::AcqRel)", ""),
+            (
+                "if !self.woken.any.swap(false, Ordering::AcqRel) {
+            return;
+        }",
+                "",
+            ),
             (
                 "line.push_back(ticket);
             }
@@ -91,10 +101,10 @@ const VARIANTS: &[Variant] = &[
         changes: &[
             ("child.state.is_woken.swap(false, Ordering::AcqRel);\n", "\n"),
             (
-                "Poll::Pending => {}",
-                "Poll::Pending => {
-                    child.state.is_woken.swap(false, Ordering::AcqRel);
-                }",
+                "child.is_in_line = false;\n                        this.line.pop_front();",
+                "child.state.is_woken.swap(false, Ordering::AcqRel);
+                        child.is_in_line = false;
+                        this.line.pop_front();",
             ),
         ],
     },
@@ -133,20 +143,23 @@ const VARIANTS: &[Variant] = &[
     Variant {
         name: "forgets_who_gave_an_item",
         lacks: "a stream that gave an item does not return to the line",
-        changes: &[("child.is_in_line = true;\n                        this.line.push_back(ticket);", "")],
+        changes: &[(
+            GAVE_AN_ITEM,
+            "child.is_in_line = false;\n                        this.line.pop_front();",
+        )],
     },
     Variant {
         name: "believes_who_gave_an_item_in_the_line",
         lacks: "a stream that gave an item is taken to stand in the line and does not",
-        changes: &[(
-            "child.is_in_line = true;\n                        this.line.push_back(ticket);",
-            "child.is_in_line = true;",
-        )],
+        changes: &[(GAVE_AN_ITEM, "this.line.pop_front();")],
     },
     Variant {
         name: "believes_who_was_polled_in_the_line",
         lacks: "a stream that was polled is taken to stand in the line still",
-        changes: &[("child.is_in_line = false;", "")],
+        changes: &[(
+            "child.is_in_line = false;\n                        this.line.pop_front();",
+            "this.line.pop_front();",
+        )],
     },
     Variant {
         name: "knows_streams_by_their_place",

@@ -263,6 +263,7 @@ impl Run {
     ///
     /// In rounds: the tool is polled, then all comes that it emitted up to there, then what it yielded. What others emit
     /// meanwhile by a clone of the context belongs to the next round, so they cannot keep the tool from being polled.
+    #[inline]
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Yielded> {
         loop {
             while let Some(due) = self.due.checked_sub(1) {
@@ -307,6 +308,7 @@ impl Run {
 impl Stream for CallTool {
     type Item = CallItem;
 
+    #[inline]
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<CallItem>> {
         let this = &mut *self;
         for _ in 0..SILENT_ITEMS {

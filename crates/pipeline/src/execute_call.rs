@@ -79,11 +79,17 @@ impl ExecuteToolCall {
     }
 
     /// Begins the result, where it has not begun.
+    #[inline]
     fn start(&mut self) {
         if !self.is_started {
-            self.is_started = true;
-            self.push(ToolResultStart::new(&self.caller.reply_id, &self.call_id, Arc::clone(&self.name)));
+            self.begin();
         }
+    }
+
+    #[cold]
+    fn begin(&mut self) {
+        self.is_started = true;
+        self.push(ToolResultStart::new(&self.caller.reply_id, &self.call_id, Arc::clone(&self.name)));
     }
 
     fn push(&mut self, kind: impl Into<EventKind>) {

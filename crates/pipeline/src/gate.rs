@@ -52,15 +52,18 @@ impl Gate {
     }
 
     /// Gives the event where it may leave, with the metadata that it may have; else drops, counts and warns.
+    #[inline]
     pub(crate) fn pass(&mut self, event: Arc<Event>) -> Option<Arc<Event>> {
-        let speaks_of_others =
-            matches!(event.kind, EventKind::SpawnSessionStart(_) | EventKind::SessionUpdated(_));
-        if !speaks_of_others
-            && let (Some(last), Some(scope)) = (&self.last, event.scope.child())
+        if let (Some(last), Some(scope)) = (&self.last, event.scope.child())
             && Arc::ptr_eq(last, scope)
+            && !matches!(event.kind, EventKind::SpawnSessionStart(_) | EventKind::SessionUpdated(_))
         {
             return Some(event);
         }
+        self.pass_judged(event)
+    }
+
+    fn pass_judged(&mut self, event: Arc<Event>) -> Option<Arc<Event>> {
         match self.judge(&event) {
             Ok(None) => Some(event),
             Ok(Some(metadata)) => {

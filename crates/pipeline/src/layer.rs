@@ -162,6 +162,7 @@ impl ActingStream {
     }
 
     /// Polls it, and gives the message of a layer's panic. A tool's own are caught where it is polled.
+    #[inline]
     pub(crate) fn poll_caught(&mut self, cx: &mut Context<'_>) -> Result<Poll<Option<CallItem>>, String> {
         match &mut self.0 {
             Inner::Direct(stream) => Ok(Pin::new(stream).poll_next(cx)),

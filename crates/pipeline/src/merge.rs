@@ -137,9 +137,16 @@ impl<S> Merge<S> {
     }
 
     /// Puts the streams that were woken at the end of the line.
+    #[inline]
     fn take_woken(&mut self) {
+        if self.woken.any.load(Ordering::Acquire) {
+            self.take_tickets();
+        }
+    }
+
+    fn take_tickets(&mut self) {
         // The mark goes before the tickets do, so that one that comes in between is looked for again.
-        if !self.woken.any.load(Ordering::Acquire) || !self.woken.any.swap(false, Ordering::AcqRel) {
+        if !self.woken.any.swap(false, Ordering::AcqRel) {
             return;
         }
         let Self { children, line, woken, .. } = self;
@@ -166,6 +173,7 @@ impl<S> Default for Merge<S> {
 impl<S: Stream + Unpin> Stream for Merge<S> {
     type Item = S::Item;
 
+    #[inline]
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<S::Item>> {
         let this = &mut *self;
         // Whoever is at work need not be woken.
@@ -177,26 +185,34 @@ impl<S: Stream + Unpin> Stream for Merge<S> {
         let mut round = this.len();
         loop {
             while round > 0
-                && let Some(ticket) = this.line.pop_front()
+                && let Some(ticket) = this.line.front().copied()
             {
-                let Some(place) = this.children.get_mut(ticket.index) else { continue };
-                let Some(child) = place else { continue };
                 round -= 1;
-                child.is_in_line = false;
-                match Pin::new(&mut child.stream).poll_next(&mut Context::from_waker(&child.waker)) {
-                    Poll::Ready(Some(item)) => {
-                        child.is_in_line = true;
-                        this.line.push_back(ticket);
-                        return Poll::Ready(Some(item));
+                let Some(child) = this.children.get_mut(ticket.index).and_then(Option::as_mut) else {
+                    this.line.pop_front();
+                    continue;
+                };
+                let polled = Pin::new(&mut child.stream).poll_next(&mut Context::from_waker(&child.waker));
+                match polled {
+                    Poll::Ready(Some(_)) => {
+                        // Who stands there alone is the next again.
+                        if this.line.len() > 1 {
+                            this.line.rotate_left(1);
+                        }
+                        return polled;
                     }
                     Poll::Ready(None) => {
                         // It stays marked, so that late wake-ups do nothing.
                         child.state.is_woken.store(true, Ordering::Release);
-                        let ended = place.take();
+                        let ended = this.children.get_mut(ticket.index).and_then(Option::take);
                         this.vacant.push(ticket.index);
+                        this.line.pop_front();
                         drop_quietly(ended);
                     }
-                    Poll::Pending => {}
+                    Poll::Pending => {
+                        child.is_in_line = false;
+                        this.line.pop_front();
+                    }
                 }
             }
             if this.is_empty() {

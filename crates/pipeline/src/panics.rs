@@ -7,15 +7,20 @@ use std::{
 };
 
 /// Runs something, and gives the message of its panic where it panics.
+#[inline]
 pub(crate) fn catch<T>(run: impl FnOnce() -> T) -> Result<T, String> {
-    catch_unwind(AssertUnwindSafe(run)).map_err(|panic| {
-        let message = message(&*panic).to_owned();
-        // What was thrown is not ours either: it may panic when it is dropped, and so may what it throws then.
-        if let Err(again) = catch_unwind(AssertUnwindSafe(|| drop(panic))) {
-            mem::forget(again);
-        }
-        message
-    })
+    catch_unwind(AssertUnwindSafe(run)).map_err(caught)
+}
+
+/// The message of a panic.
+#[cold]
+fn caught(panic: Box<dyn Any + Send>) -> String {
+    let message = message(&*panic).to_owned();
+    // What was thrown is not ours either: it may panic when it is dropped, and so may what it throws then.
+    if let Err(again) = catch_unwind(AssertUnwindSafe(|| drop(panic))) {
+        mem::forget(again);
+    }
+    message
 }
 
 /// Drops something whose drop may panic.

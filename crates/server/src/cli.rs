@@ -5,6 +5,7 @@ mod demo;
 mod descriptors;
 mod event_logs;
 mod nats;
+mod results;
 mod serve;
 mod signals;
 mod worker;

@@ -54,8 +54,8 @@ pub(super) const TABLE: &[Mutant] = &[
     Mutant {
         name: "a tool's panic is not caught",
         file: "crates/pipeline/src/call_tool.rs",
-        old: "self.held = match catch(|| self.stream.as_mut().poll_next(cx)) {",
-        new: "self.held = match Ok::<_, String>(self.stream.as_mut().poll_next(cx)) {",
+        old: "let yielded = match catch(|| polled = self.stream.as_mut().poll_next(cx)) {",
+        new: "polled = self.stream.as_mut().poll_next(cx);\n            let yielded = match Ok::<_, String>(()) {",
     },
     Mutant {
         name: "results stand in the order in which calls end",
@@ -66,8 +66,8 @@ pub(super) const TABLE: &[Mutant] = &[
     Mutant {
         name: "a stream that gave an item is not polled again",
         file: "crates/pipeline/src/merge.rs",
-        old: "child.is_in_line = true;\n                        this.line.push_back(ticket);",
-        new: "child.is_in_line = true;",
+        old: "if this.line.len() > 1 {\n                            this.line.rotate_left(1);\n                        }",
+        new: "this.line.pop_front();",
     },
     Mutant {
         name: "a wake does not reach the merge's reader",

@@ -1,6 +1,6 @@
 //! What a card says.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use agent_client_protocol_schema::v1::{
     Content, ContentBlock, SessionId, SessionReference, TextContent, ToolCallContent,
@@ -11,13 +11,14 @@ use crate::intent::{BlockKey, BlockKind, EndBlock, Piece};
 
 /// How much of a card is shown while it runs: clients replace the whole of it each time.
 const TAIL_BYTES: usize = 8 * 1024;
-/// In how many parts. A part costs as much as a short text.
+/// In how many parts, and beside how many links. A part costs as much as a short text.
 const TAIL_PARTS: usize = 64;
 
 /// What a card says: the sessions that it links to, and pieces of text in the order in which they began.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Body {
     links: Vec<SessionId>,
+    linked: HashSet<SessionId>,
     parts: Vec<Part>,
     /// Links to files, behind the text.
     files: Vec<ToolCallContent>,
@@ -66,13 +67,13 @@ impl PartKind {
 }
 
 impl Body {
-    /// Links to a session. Says whether the link is new.
-    pub(super) fn link(&mut self, session: SessionId) -> bool {
-        let is_new = !self.links.contains(&session);
-        if is_new {
-            self.links.push(session);
+    /// Links to a session. Says how many links there are, where this one is new.
+    pub(super) fn link(&mut self, session: SessionId) -> Option<usize> {
+        if !self.linked.insert(session.clone()) {
+            return None;
         }
-        is_new
+        self.links.push(session);
+        Some(self.links.len())
     }
 
     /// Appends to a block.
@@ -132,7 +133,7 @@ impl Body {
     pub(super) fn whole(&self) -> Vec<ToolCallContent> {
         let parts = self.parts.iter().filter(|part| !part.text.is_empty());
         let texts = parts.map(|part| part.content(part.text.clone()));
-        self.links().chain(texts).chain(self.files.iter().cloned()).collect()
+        links(&self.links).chain(texts).chain(self.files.iter().cloned()).collect()
     }
 
     /// The last of it, behind an ellipsis where something was before.
@@ -146,11 +147,8 @@ impl Body {
             tail.push(part.content(last(&part.text, left)));
             left = left.saturating_sub(part.text.len());
         }
-        self.links().chain(tail.into_iter().rev()).collect()
-    }
-
-    fn links(&self) -> impl Iterator<Item = ToolCallContent> {
-        self.links.iter().cloned().map(SessionReference::new).map(ToolCallContent::from)
+        let first = self.links.len().saturating_sub(TAIL_PARTS);
+        links(self.links.get(first..).unwrap_or_default()).chain(tail.into_iter().rev()).collect()
     }
 
     fn block(&mut self, block: BlockKey) -> usize {
@@ -169,6 +167,10 @@ impl Part {
         let content = Content::new(ContentBlock::Text(TextContent::new(text)));
         ToolCallContent::Content(content.meta(self.kind.name().map(meta::of_part)))
     }
+}
+
+fn links(links: &[SessionId]) -> impl Iterator<Item = ToolCallContent> {
+    links.iter().cloned().map(SessionReference::new).map(ToolCallContent::from)
 }
 
 /// The last `most` bytes of a text, or a little less so that no character is cut.

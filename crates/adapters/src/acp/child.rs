@@ -6,14 +6,15 @@ use std::{
 };
 
 use agent_client_protocol_schema::v1::{
-    RunningStateUpdate, SessionCancelCapabilities, SessionId as WireSessionId, SessionUpdate, StateUpdate,
-    SubagentSessionCapabilities, SubagentUpdate, ToolCall, ToolCallStatus, ToolCallUpdateFields,
+    SessionCancelCapabilities, SessionId as WireSessionId, SessionUpdate, SubagentSessionCapabilities,
+    SubagentUpdate, ToolCall, ToolCallStatus, ToolCallUpdateFields,
 };
 use anabranch_proto::{Message as Final, Metadata, Outcome, SpawnMechanism, event::StreamComplete};
 use serde_json::{Value, json};
 
 use super::{
     Message,
+    ask::at_work,
     body::PartKind,
     card::{self, Card, CardState, End, wire},
     client::{Client, Out, Run, Shown},
@@ -24,6 +25,9 @@ use crate::{
     intent::{BlockKind, Child, CloseChild, UpdateChild},
     sanitize,
 };
+
+/// How many links to children a call shows as soon as they come.
+const AT_ONCE: usize = 16;
 
 impl Client {
     pub(super) fn open_child(&mut self, child: &Child, metadata: &Metadata, out: &mut Out<'_>) {
@@ -36,7 +40,8 @@ impl Client {
         };
         match shown {
             Shown::Session => {
-                let update = spawned_in(child, session.clone(), metadata);
+                let questions = self.sessions.get(&child.session).map_or(0, |runs| runs.questions);
+                let update = spawned_in(child, session.clone(), metadata).state(at_work(questions));
                 self.tell_parent(child, if is_known { update } else { granted(update) }, out);
                 self.link(child, out);
             }
@@ -119,6 +124,8 @@ impl Client {
                     runs.open = runs.open.saturating_sub(1);
                     runs.open
                 });
+                let asked = isize::try_from(run.questions).unwrap_or(isize::MAX);
+                self.count_in_session(child, asked.saturating_neg(), out);
                 // Where another run is at work, the session is not idle.
                 if open == 0 {
                     let update = SubagentUpdate::new(run.session.clone()).state(stop::idle(complete));
@@ -152,13 +159,17 @@ impl Client {
         }
     }
 
-    /// Links a child's session from the call that spawned it.
+    /// Links a child's session from the call that spawned it: at once, unless the call spawns so many that writing all links
+    /// each time would cost their square.
     fn link(&mut self, child: &Child, out: &mut Out<'_>) {
         if let Some(call) = &child.call
             && let Some(card) = self.cards.get_mut(call)
             && card.state == CardState::Open
-            && card.body.link(WireSessionId::new(child.session.as_str()))
+            && let Some(count) = card.body.link(WireSessionId::new(child.session.as_str()))
         {
+            if count > AT_ONCE {
+                return self.touch(call);
+            }
             let fields = ToolCallUpdateFields::new().content(card.body.tail());
             out(card.changing(call, fields, About::default()));
         }
@@ -193,11 +204,9 @@ fn spawned(what: &str, child: &Child, metadata: &Metadata) -> About {
         .metadata(metadata)
 }
 
-/// What announces a child, or says that it runs again.
+/// What announces a child or says that it runs again, but for its state.
 fn spawned_in(child: &Child, session: WireSessionId, metadata: &Metadata) -> SubagentUpdate {
-    named(child, session)
-        .state(StateUpdate::Running(RunningStateUpdate::new()))
-        .meta(spawned("spawn_start", child, metadata).meta())
+    named(child, session).meta(spawned("spawn_start", child, metadata).meta())
 }
 
 /// The one thing that the client may do to a child: to cancel it.

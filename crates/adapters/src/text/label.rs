@@ -5,7 +5,7 @@ use std::{collections::HashMap, sync::Arc};
 use anabranch_proto::SessionId;
 
 use super::{
-    page::room_before,
+    page::{is_bar, room_before},
     width::{shortened, width},
 };
 use crate::{intent::Child, unique::Unique};
@@ -114,7 +114,7 @@ impl Labels {
 
 /// A name for prefixes: harmless, not long, without the line that ends a prefix, and none of the marks at its begin.
 fn short_name(name: &str, most: usize) -> String {
-    let name = shortened(name, most, false).replace(['│', '┃', '￨'], "|");
+    let name = shortened(name, most, false).replace(is_bar, "|");
     match room_before(&name) {
         _ if name.is_empty() => "_".to_owned(),
         "" => name,

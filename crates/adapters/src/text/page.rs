@@ -214,8 +214,13 @@ pub(super) fn room_before(text: &str) -> &'static str {
 }
 
 /// Whether a character is the line that ends a child's prefix, or looks like it.
-fn is_bar(c: char) -> bool {
-    matches!(c, '│' | '┃' | '￨')
+pub(super) fn is_bar(c: char) -> bool {
+    matches!(
+        c,
+        '│' | '┃' | '￨' | 'ǀ' | '∣' | '❘' | '❙' | '⏐' | '▏' | '▕' | '╎' | '╏' | '┆' | '┇' | '┊' | '┋' | '╽' | '╿'
+            // Pieces of tall brackets.
+            | '⎜' | '⎟' | '⎢' | '⎥' | '⎪' | '⎮' | '⎸' | '⎹'
+    )
 }
 
 /// A line without what could make it look like a child's.

@@ -5,7 +5,7 @@ use anabranch_proto::{
     event::ConfirmResult,
 };
 
-use super::{Shown, Visibility};
+use super::{Shown, Tools, Visibility};
 
 impl Visibility {
     /// Whether anything but children is hidden, so that what nobody can look into must not pass.
@@ -38,8 +38,8 @@ impl Visibility {
                 ContentBlock::Hint(block) => {
                     self.veil_fields(&mut block.extra) | self.veil_text(&mut block.hint)
                 }
-                ContentBlock::ToolCall(block) => self.veil_call(block),
-                ContentBlock::ToolResult(block) => self.veil_result(block),
+                ContentBlock::ToolCall(block) => self.veil_call(block, None),
+                ContentBlock::ToolResult(block) => self.veil_result(block, None),
                 ContentBlock::Other(_) | _ => false,
             };
         }
@@ -59,10 +59,10 @@ impl Visibility {
             | self.veil_response(&mut message.metadata)
     }
 
-    /// Takes the input out of a call, where that is hidden.
-    pub(super) fn veil_call(&self, call: &mut ToolCallBlock) -> bool {
+    /// Takes the input out of a call, where that is hidden: of the tool that the call says, or of the one that it began with.
+    pub(super) fn veil_call(&self, call: &mut ToolCallBlock, tool: Option<&str>) -> bool {
         let mut changed = self.veil_fields(&mut call.extra);
-        if self.arguments.as_ref().is_some_and(|hidden| hidden(&call.name)) {
+        if is_of_any(self.arguments.as_ref(), &call.name, tool) {
             changed |= !(call.input.is_empty() && call.suggested_rules.is_empty());
             call.input.clear();
             // A rule repeats the arguments that it is for.
@@ -71,19 +71,19 @@ impl Visibility {
         changed
     }
 
-    pub(super) fn veil_answer(&self, answer: &mut ConfirmResult) -> bool {
-        let mut changed = self.veil_call(&mut answer.tool_call);
-        if self.arguments.as_ref().is_some_and(|hidden| hidden(&answer.tool_call.name)) {
+    pub(super) fn veil_answer(&self, answer: &mut ConfirmResult, tool: Option<&str>) -> bool {
+        let mut changed = self.veil_call(&mut answer.tool_call, tool);
+        if is_of_any(self.arguments.as_ref(), &answer.tool_call.name, tool) {
             changed |= answer.rules.take().is_some();
         }
         changed
     }
 
-    pub(super) fn veil_result(&self, result: &mut ToolResultBlock) -> bool {
+    pub(super) fn veil_result(&self, result: &mut ToolResultBlock, tool: Option<&str>) -> bool {
         let mut changed = self.veil_fields(&mut result.extra)
             | self.veil_text(&mut result.output)
             | self.veil_response(&mut result.metadata);
-        if self.results.as_ref().is_some_and(|hidden| hidden(&result.name)) {
+        if is_of_any(self.results.as_ref(), &result.name, tool) {
             let empty = TextOrBlocks::Blocks(Vec::new());
             changed |= result.output != empty || !result.metadata.is_empty();
             result.output = empty;
@@ -116,6 +116,11 @@ impl Visibility {
         }
         changed
     }
+}
+
+/// Whether one of two names is that of a tool of which something is hidden.
+fn is_of_any(hidden: Option<&Tools>, name: &str, other: Option<&str>) -> bool {
+    hidden.is_some_and(|hidden| hidden(name) || other.is_some_and(|other| hidden(other)))
 }
 
 /// Takes keys out of metadata, where they are there. Whether any was.

@@ -3,7 +3,7 @@
 use std::{borrow::Cow, collections::HashMap, sync::Arc};
 
 use anabranch_proto::{
-    Event, EventKind, Metadata, Scope, SessionId, ToolCallId,
+    Event, EventKind, Metadata, Scope, SessionId, ToolCallBlock, ToolCallId,
     event::{MessageOrigin, UserMessage},
 };
 
@@ -94,19 +94,25 @@ impl Visibility {
                     self.veil_response(&mut end.response)
                 })
             }
-            EventKind::RequireUserConfirm(request) => changed(request, |request| {
-                request.tool_calls.iter_mut().fold(false, |changed, call| self.veil_call(call) | changed)
-            }),
-            EventKind::RequireExternalExecution(request) => changed(request, |request| {
-                request.tool_calls.iter_mut().fold(false, |changed, call| self.veil_call(call) | changed)
-            }),
+            EventKind::RequireUserConfirm(request) => {
+                changed(request, |request| self.veil_calls(scope, &mut request.tool_calls))
+            }
+            EventKind::RequireExternalExecution(request) => {
+                changed(request, |request| self.veil_calls(scope, &mut request.tool_calls))
+            }
             EventKind::UserConfirmResult(answer) => changed(answer, |answer| {
                 let answers = answer.confirm_results.iter_mut();
-                answers.fold(false, |changed, answer| self.veil_answer(answer) | changed)
+                answers.fold(false, |changed, answer| {
+                    let tool = self.tool(scope, &answer.tool_call.id);
+                    self.veil_answer(answer, tool) | changed
+                })
             }),
             EventKind::ExternalExecutionResult(answer) => changed(answer, |answer| {
                 let results = answer.execution_results.iter_mut();
-                results.fold(false, |changed, result| self.veil_result(result) | changed)
+                results.fold(false, |changed, result| {
+                    let tool = self.tool(scope, &result.id);
+                    self.veil_result(result, tool) | changed
+                })
             }),
             EventKind::ReplyEnd(_) => {
                 self.calls.remove(&speaker(scope));
@@ -152,9 +158,18 @@ impl Visibility {
         })
     }
 
+    fn veil_calls(&self, scope: &Scope, calls: &mut [ToolCallBlock]) -> bool {
+        calls.iter_mut().fold(false, |changed, call| {
+            let tool = self.tool(scope, &call.id);
+            self.veil_call(call, tool) | changed
+        })
+    }
+
     fn open(&mut self, scope: &Scope, call: &ToolCallId, tool: &Arc<str>) {
         if self.arguments.is_some() || self.results.is_some() {
-            self.calls.entry(speaker(scope)).or_default().insert(call.clone(), Arc::clone(tool));
+            // Who begins a call twice, by another name, has not changed whose arguments they are.
+            let calls = self.calls.entry(speaker(scope)).or_default();
+            calls.entry(call.clone()).or_insert_with(|| Arc::clone(tool));
         }
     }
 
@@ -165,10 +180,12 @@ impl Visibility {
     }
 
     fn is_hidden(&self, hidden: Option<&Tools>, scope: &Scope, call: &ToolCallId) -> bool {
-        hidden.is_some_and(|hidden| {
-            let tool = self.calls.get(&speaker(scope)).and_then(|calls| calls.get(call));
-            tool.is_none_or(|tool| hidden(tool))
-        })
+        hidden.is_some_and(|hidden| self.tool(scope, call).is_none_or(|tool| hidden(tool)))
+    }
+
+    /// The tool of a call that is open.
+    fn tool(&self, scope: &Scope, call: &ToolCallId) -> Option<&str> {
+        self.calls.get(&speaker(scope))?.get(call).map(|tool| &**tool)
     }
 }
 

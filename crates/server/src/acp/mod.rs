@@ -25,6 +25,7 @@ mod pump;
 mod refusal;
 mod server;
 mod sessions;
+mod stdio;
 mod writer;
 
 pub use error::AcpError;

@@ -1,12 +1,12 @@
 //! Agents for the clients of the protocol.
 
-use std::{fmt, path::PathBuf, sync::Arc};
+use std::{fmt, future, path::PathBuf, sync::Arc};
 
-use agent_client_protocol::{Agent as AgentRole, ConnectTo, LineDirection, Stdio};
+use agent_client_protocol::{Agent as AgentRole, ConnectTo};
 use anabranch_proto::SessionId;
 use anabranch_runtime::{Agent, Session};
 
-use super::{AcpError, connection::Connection, flow::Flow};
+use super::{AcpError, connection::Connection, flow::Flow, stdio::Stdio};
 
 /// A session that a client asks for.
 #[derive(Clone, Debug)]
@@ -60,13 +60,23 @@ impl AcpServer {
     /// # Panics
     /// Outside a tokio runtime.
     pub async fn serve_stdio(self) -> Result<(), AcpError> {
+        self.serve_stdio_until(future::pending()).await
+    }
+
+    /// Serves the client at stdin and stdout, until stdin ends or `stop` is ready: what runs then is stopped, and its logs
+    /// have their ends.
+    ///
+    /// # Errors
+    /// When the connection breaks off.
+    ///
+    /// # Panics
+    /// Outside a tokio runtime.
+    pub async fn serve_stdio_until(
+        self,
+        stop: impl Future<Output = ()> + Send + 'static,
+    ) -> Result<(), AcpError> {
         let flow = Flow::counted();
-        let written = flow.clone();
-        let stdio = Stdio::new().with_debug(move |line, direction| {
-            if let LineDirection::Stdout = direction {
-                written.line(line);
-            }
-        });
+        let stdio = Stdio { flow: flow.clone(), stop: Box::pin(stop) };
         Connection::serve(self, stdio, flow).await
     }
 

@@ -1,24 +1,16 @@
 //! `anabranch worker`.
 
-use std::{
-    env,
-    error::Error,
-    fs, io,
-    num::NonZeroUsize,
-    path::{Path, PathBuf},
-    sync::Arc,
-    time::Duration,
-};
+use std::{error::Error, io, num::NonZeroUsize, path::PathBuf, sync::Arc, time::Duration};
 
 use anabranch_demo::{Pace, Plan};
-use anabranch_proto::Stamp as _;
 use anabranch_remote::nats::Worker;
-use anabranch_runtime::{Order, SystemStamp};
+use anabranch_runtime::Order;
 use tracing::Level;
 
 use super::{
     event_logs::OrderLogs,
     nats::{self, Broker},
+    results::Results,
     signals,
 };
 
@@ -57,11 +49,10 @@ pub(super) async fn run(options: Options) -> Result<(), Box<dyn Error>> {
     let stop = signals::stop()?;
     let queue = options.broker.queue().await?;
     let queue = queue.ok_or("a worker needs a broker: give `--nats nats://HOST:PORT`")?;
-    let temporary = || env::temp_dir().join(format!("anabranch-worker-{}", SystemStamp::new().event_id()));
-    let folder = options.out.clone().unwrap_or_else(temporary);
+    let folder = Results::new(options.out)?;
     let pace = if options.quick { Pace::default() } else { Pace::watchable() };
     let plan = if options.nested { Plan::new().nested() } else { Plan::new() }.pace(pace);
-    let results = folder.clone();
+    let results = folder.folder().to_owned();
     let agent = move |order: &Order| {
         let name = format!("{}-{}", nats::file_name(order.session_id.as_str()), order.run);
         Ok(plan.clone().out(results.join(name)).node(order))
@@ -77,18 +68,5 @@ pub(super) async fn run(options: Options) -> Result<(), Box<dyn Error>> {
         None => worker,
     };
     tracing::info!("a worker takes orders");
-    let ended = worker.run(stop).await;
-    if options.out.is_none() {
-        take_away(&folder);
-    }
-    Ok(ended?)
-}
-
-/// Takes the temporary folder away, where a result was written at all.
-fn take_away(folder: &Path) {
-    if let Err(error) = fs::remove_dir_all(folder)
-        && error.kind() != io::ErrorKind::NotFound
-    {
-        tracing::warn!(%error, folder = %folder.display(), "the temporary folder stays");
-    }
+    Ok(worker.run(stop).await?)
 }
