@@ -1,9 +1,9 @@
 //! Workers on a NATS JetStream queue, and the runner that gives them orders.
 //!
 //! ```text
-//!  session ─ NatsRunner ──▶ <prefix>.orders.<queue> ──▶ Worker   a work queue: one worker takes an order
-//!               ▲                                          │
-//!               └──── <prefix>.runs.<child>.<run>.> ◀──────┘     a stream: claims, events, instructions
+//!  session ─ NatsRunner ──────▶ <prefix>.orders.<queue> ──────▶ Worker   a work queue: one worker takes an order
+//!               ▲                                                  │
+//!               └───── <prefix>.runs.<giver>.<child>.<run>.> ◀─────┘      a stream: claims, events, instructions
 //! ```
 //!
 //! An order is a message of a work queue, acknowledged when its child has ended. Whoever takes one claims the child first,

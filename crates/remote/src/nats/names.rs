@@ -14,13 +14,15 @@ const LONGEST: usize = 64;
 /// A run of a child.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub(super) struct Key {
+    /// Who ordered it, and says that it lives as workers do.
+    pub(super) giver: String,
     pub(super) session_id: SessionId,
     pub(super) run: u32,
 }
 
 impl Key {
-    pub(super) fn of(order: &Order) -> Self {
-        Self { session_id: order.session_id.clone(), run: order.run }
+    pub(super) fn of(giver: &str, order: &Order) -> Self {
+        Self { giver: giver.to_owned(), session_id: order.session_id.clone(), run: order.run }
     }
 }
 
@@ -125,7 +127,13 @@ impl Names {
     }
 
     fn of_run(&self, key: &Key) -> String {
-        format!("{}.runs.{}.{}", self.prefix, token(key.session_id.as_str()), key.run)
+        let Key { giver, session_id, run } = key;
+        format!("{}.runs.{}.{}.{run}", self.prefix, token(giver), token(session_id.as_str()))
+    }
+
+    /// Who runs what a giver has ordered.
+    pub(super) fn claims(&self, giver: &str) -> String {
+        format!("{}.runs.{}.*.*.to.claim", self.prefix, token(giver))
     }
 }
 
@@ -172,7 +180,7 @@ mod tests {
     #[test]
     fn a_message_is_known_by_the_end_of_its_subject() {
         let names = Names::new();
-        let key = Key { session_id: "ses.to.claim".into(), run: 2 };
+        let key = Key { giver: "g".to_owned(), session_id: "ses.to.claim".into(), run: 2 };
         assert_eq!(Names::topic(&names.claim(&key)), Topic::Claim);
         assert_eq!(Names::topic(&names.say(&key)), Topic::Say);
         assert_eq!(Names::topic(&names.events(&key, 7)), Topic::Event(7));

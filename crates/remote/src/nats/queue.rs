@@ -75,8 +75,6 @@ pub(super) struct Queued {
     pub(super) key: Key,
     /// How often it may be run.
     pub(super) attempts: u32,
-    /// Who gave it, and says that it lives as workers do.
-    pub(super) giver: String,
     /// The order, read only by who runs it.
     pub(super) order: Box<RawValue>,
 }

@@ -1,6 +1,11 @@
 //! Who gives orders.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{
+    collections::HashMap,
+    fmt,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
 
 use anabranch_proto::{ErrorInfo, ErrorType, Stamp as _};
 use anabranch_runtime::{Heard, Instructions, Order, Runner, RunnerStream, SystemStamp};
@@ -9,7 +14,7 @@ use bytes::Bytes;
 use futures::{StreamExt, stream};
 use serde_json::value::to_raw_value;
 use tokio::{
-    sync::{OnceCell, mpsc},
+    sync::{Notify, OnceCell, mpsc},
     task::AbortHandle,
     time::Instant,
 };
@@ -63,18 +68,21 @@ pub struct NatsRunner {
 struct Shared {
     queue: Queue,
     id: String,
+    claims: Arc<Claims>,
     set_up: OnceCell<Listening>,
 }
 
-/// Hears who lives, and is heard. Dropping it ends both.
+/// Hears who lives and who runs what, and is heard. Dropping it ends all of that.
 struct Listening {
     alive: Alive,
     pulse: AbortHandle,
+    claims: AbortHandle,
 }
 
 impl Drop for Listening {
     fn drop(&mut self) {
         self.pulse.abort();
+        self.claims.abort();
     }
 }
 
@@ -83,7 +91,8 @@ impl NatsRunner {
     #[must_use]
     pub fn new(queue: Queue) -> Self {
         let id = SystemStamp::new().event_id().to_string();
-        Self { shared: Arc::new(Shared { queue, id, set_up: OnceCell::new() }), attempts: 1 }
+        let (claims, set_up) = (Arc::default(), OnceCell::new());
+        Self { shared: Arc::new(Shared { queue, id, claims, set_up }), attempts: 1 }
     }
 
     /// How often a child may be run: where its worker is lost, the next one begins anew, until so many have. 1 by default.
@@ -102,7 +111,7 @@ impl Runner for NatsRunner {
         let stopped = CancellationToken::new();
         let run = Run {
             shared: Arc::clone(&self.shared),
-            key: Key::of(&order),
+            key: Key::of(&self.shared.id, &order),
             attempts: self.attempts,
             heard,
             stopped: stopped.clone(),
@@ -121,6 +130,53 @@ impl Runner for NatsRunner {
     }
 }
 
+/// Who waits for somebody to run what was ordered, by the subjects of claims.
+#[derive(Default)]
+struct Claims(Mutex<HashMap<String, Arc<Notify>>>);
+
+/// One that waits.
+struct Expected {
+    claims: Arc<Claims>,
+    subject: String,
+    claimed: Arc<Notify>,
+}
+
+impl Claims {
+    fn expect(self: &Arc<Self>, subject: String) -> Expected {
+        let claimed = Arc::<Notify>::default();
+        self.lock().insert(subject.clone(), Arc::clone(&claimed));
+        Expected { claims: Arc::clone(self), subject, claimed }
+    }
+
+    /// Tells those whose orders are claimed, for ever.
+    async fn listen(self: Arc<Self>, mut claims: Tail) {
+        loop {
+            let claim = claims.next().await;
+            if let Some(claimed) = self.lock().get(claim.subject.as_str()) {
+                claimed.notify_one();
+            }
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, Arc<Notify>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Expected {
+    /// # Cancel safety
+    /// Nothing is lost when dropped.
+    async fn claimed(&self) {
+        self.claimed.notified().await;
+    }
+}
+
+impl Drop for Expected {
+    fn drop(&mut self) {
+        self.claims.lock().remove(&self.subject);
+    }
+}
+
 /// A child that is being run.
 struct Run {
     shared: Arc<Shared>,
@@ -133,11 +189,14 @@ struct Run {
 
 impl Run {
     async fn drive(self, order: Order, instructions: Instructions) {
+        // Before it can be claimed.
+        let subject = self.shared.queue.names.claim(&self.key);
+        let claimed = self.shared.claims.expect(subject);
         let given = self.stopped.run_until_cancelled(Box::pin(self.give(&order))).await;
         match given {
             Some(Ok(())) => {
                 if let Some(Err(error)) =
-                    self.stopped.run_until_cancelled(Box::pin(self.follow(instructions))).await
+                    self.stopped.run_until_cancelled(Box::pin(self.follow(instructions, &claimed))).await
                 {
                     self.heard.send(Err(error)).await.ok();
                 }
@@ -158,8 +217,7 @@ impl Run {
         let order = to_raw_value(order).map_err(|error| {
             ErrorInfo::new(ErrorType::INTERNAL, format!("the order cannot be written: {error}"))
         })?;
-        let giver = self.shared.id.clone();
-        let queued = Queued { key: self.key.clone(), attempts: self.attempts, giver, order };
+        let queued = Queued { key: self.key.clone(), attempts: self.attempts, order };
         let payload = serde_json::to_vec(&queued).map_err(|error| {
             ErrorInfo::new(ErrorType::INTERNAL, format!("the order cannot be written: {error}"))
         })?;
@@ -178,12 +236,14 @@ impl Run {
     }
 
     /// Hears what is said of the child until it has ended.
-    async fn follow(&self, mut instructions: Instructions) -> Result<(), ErrorInfo> {
+    async fn follow(&self, mut instructions: Instructions, claims: &Expected) -> Result<(), ErrorInfo> {
         let queue = &self.shared.queue;
         let names = &queue.names;
         let run = names.run(&self.key);
         let mut tail = Tail::new(queue.client.clone(), queue.context.clone(), names.runs_stream(), run);
         let mut fence = Fence::default();
+        // What waits for a worker has no reader at the broker, where each costs something for every event of all runs.
+        let mut is_taken = false;
         let mut claimed = Instant::now();
         let mut place = 0;
         let mut ready: Option<Heard> = None;
@@ -204,7 +264,8 @@ impl Run {
                     }
                     Err(_) => return Ok(()),
                 },
-                message = tail.next(), if ready.is_none() => {
+                () = claims.claimed(), if !is_taken => is_taken = true,
+                message = tail.next(), if is_taken && ready.is_none() => {
                     if Names::topic(&message.subject) == Topic::Claim {
                         claimed = Instant::now();
                         place = message.info().map_or(0, |info| info.stream_sequence);
@@ -276,7 +337,11 @@ impl Shared {
             Box::pin(self.queue.set_up()).await?;
             let pulse = pulse(client.clone(), names.clone(), self.id.clone(), *lost_after);
             let alive = Alive::new(client.clone(), names, *lost_after);
-            Ok(Listening { alive, pulse: tokio::spawn(pulse).abort_handle() })
+            let (context, stream) = (self.queue.context.clone(), names.runs_stream());
+            let claims = Tail::new(client.clone(), context, stream, names.claims(&self.id));
+            let claims = Arc::clone(&self.claims).listen(claims);
+            let (pulse, claims) = (tokio::spawn(pulse).abort_handle(), tokio::spawn(claims).abort_handle());
+            Ok(Listening { alive, pulse, claims })
         };
         self.set_up.get_or_try_init(|| set_up).await
     }

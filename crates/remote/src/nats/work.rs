@@ -36,7 +36,6 @@ struct Claimed {
     shared: Arc<Shared>,
     key: Key,
     attempts: u32,
-    giver: String,
     begun: Instant,
     attempt: u32,
     /// Where its claim lies.
@@ -76,7 +75,7 @@ pub(super) async fn take(shared: Arc<Shared>, message: Message) {
 }
 
 async fn deal(shared: &Arc<Shared>, message: &Arc<Message>, queued: Queued) -> Result<(), AnyError> {
-    let Queued { key, attempts, giver, order } = queued;
+    let Queued { key, attempts, order } = queued;
     let queue = &shared.queue;
     let Some((_running, delivered)) = shared.begin(&key, message) else {
         // It is under way here, and goes on with the delivery that came last.
@@ -109,7 +108,7 @@ async fn deal(shared: &Arc<Shared>, message: &Arc<Message>, queued: Queued) -> R
                 None => give_back(message, queue.lost_after / 2).await,
             }
         }
-        Decision::Run { attempt, behind } if alive.is_giver_lost(&giver, Instant::now()) => {
+        Decision::Run { attempt, behind } if alive.is_giver_lost(&key.giver, Instant::now()) => {
             let state = State::Lost { why: ORPHANED.to_owned() };
             let claim = Claim { attempt, worker: shared.id.clone(), state };
             queue.claim(&key, &claim, Some(behind), PATIENCE).await?;
@@ -122,7 +121,7 @@ async fn deal(shared: &Arc<Shared>, message: &Arc<Message>, queued: Queued) -> R
             };
             let shared = Arc::clone(shared);
             let begun = Instant::now();
-            let claimed = Claimed { shared, key, attempts, giver, begun, attempt, place, message: delivered };
+            let claimed = Claimed { shared, key, attempts, begun, attempt, place, message: delivered };
             claimed.run(order.get()).await
         }
     }
@@ -219,7 +218,7 @@ impl Claimed {
                     let latest = Arc::clone(&self.message.borrow());
                     // Who cannot be heard now is heard the next time.
                     latest.ack_with(AckKind::Progress).await.ok();
-                    if self.shared.alive.is_giver_lost(&self.giver, self.begun) {
+                    if self.shared.alive.is_giver_lost(&self.key.giver, self.begun) {
                         return self.give_up(ORPHANED).await;
                     }
                 }
