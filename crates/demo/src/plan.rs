@@ -4,10 +4,11 @@ use std::{
     collections::BTreeSet,
     fmt,
     path::{Path, PathBuf},
+    sync::Arc,
     time::Duration,
 };
 
-use anabranch_runtime::Permissions;
+use anabranch_runtime::{Permissions, Runner};
 
 use crate::{
     result_files,
@@ -76,6 +77,17 @@ pub struct Plan {
     is_nested: bool,
     asks: BTreeSet<String>,
     pace: Pace,
+    elsewhere: Option<Elsewhere>,
+}
+
+/// Where the nodes of the graph run that do not run with the master.
+#[derive(Clone)]
+struct Elsewhere(Arc<dyn Runner>);
+
+impl fmt::Debug for Elsewhere {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Elsewhere").finish_non_exhaustive()
+    }
 }
 
 /// How long scripted models seem to think. Nothing by default, so that runs are fast and all alike.
@@ -156,6 +168,17 @@ impl Plan {
     pub fn pace(mut self, pace: Pace) -> Self {
         self.pace = pace;
         self
+    }
+
+    /// Has the nodes run elsewhere, by whoever has [their agents](Self::node).
+    #[must_use]
+    pub fn elsewhere(mut self, runner: Arc<dyn Runner>) -> Self {
+        self.elsewhere = Some(Elsewhere(runner));
+        self
+    }
+
+    pub(crate) fn runner(&self) -> Option<Arc<dyn Runner>> {
+        self.elsewhere.as_ref().map(|elsewhere| Arc::clone(&elsewhere.0))
     }
 
     /// The folder for results, where one was chosen.

@@ -6,10 +6,10 @@ use std::{
     sync::Arc,
 };
 
-use anabranch_runtime::{Agent, Reply, Session, SessionError};
+use anabranch_runtime::{Agent, Order, Reply, Session, SessionError};
 
 use crate::{
-    agents::{Shared, master},
+    agents::{Shared, master, node_agent},
     plan::{Node, Plan},
     workspace::Workspace,
 };
@@ -88,6 +88,21 @@ impl Plan {
             workspace.write_to(folder).ok();
         }
         master(Shared { plan: Arc::new(self), workspace })
+    }
+
+    /// The agent for a node that was [sent elsewhere](Self::elsewhere): it does the order's work once.
+    ///
+    /// Results go where those of [`agent`](Self::agent) do.
+    #[must_use]
+    pub fn node(self, order: &Order) -> Agent {
+        let workspace = self.workspace();
+        if let Some(folder) = self.folder()
+            && self.overwritten(folder).is_none()
+        {
+            // The tool says what is wrong, where somebody can read it.
+            workspace.write_to(folder).ok();
+        }
+        node_agent(&Shared { plan: Arc::new(self), workspace }, &order.arguments())
     }
 
     /// Begins a run.

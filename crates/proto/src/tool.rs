@@ -56,7 +56,7 @@ impl ToolResultState {
 ///
 /// Chunks of one call are put together: blocks with the same id are appended to each other (text only while no later text
 /// has begun, because the stream of events names no block of text), the worst state wins, metadata is merged. What comes after [`is_last`](Self::is_last) is ignored and counted.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct ToolChunk {
     /// Text and data for the model.
@@ -64,8 +64,10 @@ pub struct ToolChunk {
     /// The state so far. `Running` and `Success` both count as success at the end.
     pub state: ToolResultState,
     /// Whether nothing follows.
+    #[serde(default)]
     pub is_last: bool,
     /// A structured result for programs; the model does not see it.
+    #[serde(default, skip_serializing_if = "Metadata::is_empty")]
     pub metadata: Metadata,
 }
 

@@ -14,6 +14,7 @@ use crate::{
 #[derive(Clone)]
 pub struct Agent(Arc<Inner>);
 
+#[derive(Clone)]
 pub(crate) struct Inner {
     pub(crate) name: Arc<str>,
     pub(crate) system_prompt: Arc<str>,
@@ -68,6 +69,10 @@ impl Agent {
     /// Outside a tokio runtime.
     pub fn reply_stream(&self, prompt: impl Into<Prompt>) -> Reply {
         self.session().into_reply(prompt.into())
+    }
+
+    pub(crate) fn of(inner: Inner) -> Self {
+        Self(Arc::new(inner))
     }
 
     pub(crate) fn inner(&self) -> &Inner {

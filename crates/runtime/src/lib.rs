@@ -40,6 +40,7 @@
 
 mod agent;
 mod blocking;
+mod elsewhere;
 mod error;
 mod limits;
 mod model;
@@ -55,6 +56,9 @@ mod timeout;
 
 pub use agent::{Agent, AgentBuilder};
 pub use blocking::{Blocking, BlockingTool};
+pub use elsewhere::{
+    Heard, Instruction, Instructions, Order, OrderHandle, OrderLimits, OrderRun, Policy, Runner, RunnerStream,
+};
 pub use error::{InvalidTimeout, LogNotEmpty, NotRunning, ResumeError, SessionError, SpawnError, SteerError};
 pub use limits::Limits;
 pub use model::{Model, ModelError, ModelItem, ModelRequest, ModelStream};

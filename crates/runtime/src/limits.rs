@@ -160,7 +160,7 @@ impl Slots {
     /// Takes a place for a child at `depth`, before anything of it exists. Dropping the slot frees it, on every way out.
     pub(crate) fn reserve(self: &Arc<Self>, depth: u32) -> Result<Slot, SpawnError> {
         let Limits { max_running, max_spawned, .. } = self.limits;
-        let max_depth = self.limits.max_depth.min(MAX_DEPTH);
+        let max_depth = self.max_depth();
         if self.is_stopping.load(Ordering::Acquire) {
             return Err(SpawnError::Stopping);
         }
@@ -176,6 +176,24 @@ impl Slots {
             return Err(SpawnError::TooManySpawned { limit: max_spawned });
         }
         Ok(slot)
+    }
+
+    /// Counts a child that runs already, whatever the limits. It came from elsewhere, where they were told.
+    pub(crate) fn count(self: &Arc<Self>) -> Slot {
+        self.running.fetch_add(1, Ordering::AcqRel);
+        self.spawned.fetch_add(1, Ordering::AcqRel);
+        Slot(Arc::clone(self))
+    }
+
+    /// How deep a child may lie.
+    pub(crate) fn max_depth(&self) -> u32 {
+        self.limits.max_depth.min(MAX_DEPTH)
+    }
+
+    /// How many children may still be spawned.
+    pub(crate) fn left(&self) -> usize {
+        let spawned = self.spawned.load(Ordering::Acquire).max(self.in_tree.load(Ordering::Acquire));
+        self.limits.max_spawned.saturating_sub(spawned)
     }
 
     /// Refuses every spawn from now on, or no longer.

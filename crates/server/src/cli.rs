@@ -4,9 +4,11 @@ mod acp;
 mod demo;
 mod descriptors;
 mod event_logs;
+mod nats;
 mod results;
 mod serve;
 mod signals;
+mod worker;
 
 use std::process::ExitCode;
 
@@ -27,6 +29,8 @@ enum Command {
     Acp(acp::Options),
     /// Serves the demo's agents over HTTP, as runs of AG-UI.
     Serve(serve::Options),
+    /// Runs sub-agents for sessions elsewhere: takes their orders from a NATS JetStream queue, with the demo's agents.
+    Worker(worker::Options),
 }
 
 /// The program: reads the command line, serves, and says how that ended.
@@ -41,6 +45,7 @@ pub fn main() -> ExitCode {
         match command {
             Command::Acp(options) => acp::run(options).await,
             Command::Serve(options) => serve::run(options).await,
+            Command::Worker(options) => worker::run(options).await,
         }
     });
     // What a client does not read, and a tool that waits for a disk, do not keep the process.

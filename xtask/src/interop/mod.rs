@@ -9,6 +9,7 @@ use clap::ValueEnum;
 use crate::error::Error;
 use crate::process;
 
+mod nats;
 mod node;
 mod programs;
 mod python;
@@ -57,6 +58,8 @@ pub(crate) enum Peer {
     /// Clients of the Agent Client Protocol: its Rust SDK 5.2.0, its TypeScript SDK 2.4.0 and acpx 0.19.1 from npm, its Python
     /// SDK 0.12.1
     Acp,
+    /// A NATS broker, Debian's nats-server 2.9.10: workers on its queue, one killed, the broker restarted
+    Nats,
     /// schemathesis 4.32.5, from its Python package: whether `anabranch serve` does what its description says
     Openapi,
 }
@@ -68,6 +71,7 @@ impl Peer {
             Self::Agentscope => "agentscope",
             Self::AgUi => "ag-ui",
             Self::Acp => "acp",
+            Self::Nats => "nats",
             Self::Openapi => "openapi",
         }
     }
@@ -76,7 +80,7 @@ impl Peer {
 /// Sets the peer up, runs its judge and ends as it ends.
 pub(crate) fn run(peer: Peer) -> Result<ExitCode, Error> {
     match judge(peer) {
-        Ok(status) => Ok(if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE }),
+        Ok(ended) => Ok(ended),
         Err(Obstacle::Failed(error)) => Err(error),
         Err(Obstacle::Missing(what)) => {
             eprintln!("error: {what}");
@@ -85,13 +89,15 @@ pub(crate) fn run(peer: Peer) -> Result<ExitCode, Error> {
     }
 }
 
-fn judge(peer: Peer) -> Result<ExitStatus, Obstacle> {
-    match peer {
+fn judge(peer: Peer) -> Result<ExitCode, Obstacle> {
+    let status = match peer {
         Peer::Agentscope => agentscope(peer.folder()),
         Peer::AgUi => ag_ui(peer.folder()),
         Peer::Acp => acp(peer.folder()),
         Peer::Openapi => openapi(peer.folder()),
-    }
+        Peer::Nats => return nats::run(peer.folder()),
+    };
+    status.map(|status| if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 fn agentscope(folder: &str) -> Result<ExitStatus, Obstacle> {

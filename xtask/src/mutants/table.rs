@@ -204,8 +204,8 @@ pub(super) const TABLE: &[Mutant] = &[
     Mutant {
         name: "a call that may not run does",
         file: "crates/runtime/src/question/confirm.rs",
-        old: "Permission::Deny(why) => denied(format!(\"`{}` may not run: {why}\", call.name)),",
-        new: "Permission::Deny(_) => next.run(call, context),",
+        old: "Decision::Deny(why) => denied(format!(\"`{}` may not run: {why}\", call.name)),",
+        new: "Decision::Deny(_) => next.run(call, context),",
     },
     Mutant {
         name: "a child's time runs while somebody is asked",

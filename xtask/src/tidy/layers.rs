@@ -52,6 +52,12 @@ pub(super) const TABLE: &[Row] = &[
     },
     // It has threads of its own for the disk, and runs under any runtime or none.
     Row {
+        package: "anabranch-remote",
+        may_use: &["anabranch-proto", "anabranch-runtime"],
+        never: &[],
+        only_with: &[],
+    },
+    Row {
         package: "anabranch-demo",
         may_use: &[
             "anabranch-proto",
@@ -71,6 +77,7 @@ pub(super) const TABLE: &[Row] = &[
             "anabranch-session",
             "anabranch-adapters",
             "anabranch-runtime",
+            "anabranch-remote",
             "anabranch-store",
             "anabranch-demo",
         ],

@@ -36,15 +36,24 @@ pub(crate) fn master(shared: Shared) -> Agent {
             Some(_) | None => say(turn(pace), pace, &Report::new(&spawned).to_string()),
         }
     });
-    let agent = move |arguments: &SpawnArguments| match node(arguments) {
-        Some(Node::N3) => comparer(&shared, arguments),
-        Some(Node::N2) => worker(&shared, Node::N2, arguments),
-        Some(Node::N1) | None => worker(&shared, Node::N1, arguments),
+    let spawn = match shared.plan.runner() {
+        Some(runner) => SpawnSubagent::on(runner, NODE),
+        None => SpawnSubagent::choosing(move |arguments| node_agent(&shared, arguments)),
     };
-    let spawn = SpawnSubagent::choosing(agent)
-        .named_by(|arguments| arguments.metadata_str("node_id"))
-        .described_by(task);
+    let spawn = spawn.named_by(|arguments| arguments.metadata_str("node_id")).described_by(task);
     Agent::builder("master", model).system_prompt(SYSTEM).tool(spawn).permissions(permissions).build()
+}
+
+/// What the agents of the graph's nodes are called where they are elsewhere.
+const NODE: &str = "node";
+
+/// The agent of the node that a spawn is for.
+pub(crate) fn node_agent(shared: &Shared, arguments: &SpawnArguments) -> Agent {
+    match node(arguments) {
+        Some(Node::N3) => comparer(shared, arguments),
+        Some(Node::N2) => worker(shared, Node::N2, arguments),
+        Some(Node::N1) | None => worker(shared, Node::N1, arguments),
+    }
 }
 
 /// What a sub-agent will do, as its task says it.

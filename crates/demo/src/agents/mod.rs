@@ -16,7 +16,7 @@ use crate::{
     workspace::Workspace,
 };
 
-pub(crate) use master::master;
+pub(crate) use master::{master, node_agent};
 
 /// The name of the demo's graph, which is its events' `graph_id`.
 pub(crate) const GRAPH: &str = "comparison";

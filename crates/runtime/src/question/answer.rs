@@ -2,25 +2,30 @@
 
 use anabranch_pipeline::Arguments;
 use anabranch_proto::{PermissionRule, SessionId, ToolCallId, ToolChunk};
+use serde::{Deserialize, Serialize};
 
 use super::QuestionKind;
 
 /// An answer to a question about a call.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Answer {
     /// The call may run.
     #[non_exhaustive]
     Allow {
         /// Other arguments than the model's: JSON text of an object.
+        #[serde(default)]
         arguments: Option<String>,
         /// Rules for later calls, anywhere in the session.
+        #[serde(default)]
         rules: Vec<PermissionRule>,
     },
     /// The call may not run.
     #[non_exhaustive]
     Deny {
         /// Why, for the model.
+        #[serde(default)]
         reason: Option<String>,
     },
     /// What somebody else's execution of the call came to.
@@ -62,6 +67,14 @@ impl Answer {
     /// What somebody else's execution of the call came to. A chunk without a state is a success.
     pub fn output(chunk: impl Into<ToolChunk>) -> Self {
         Self::Output(chunk.into())
+    }
+
+    /// For this call alone.
+    pub(crate) fn without_rules(mut self) -> Self {
+        if let Self::Allow { rules, .. } = &mut self {
+            rules.clear();
+        }
+        self
     }
 
     /// Refuses an answer that does not fit its question.

@@ -13,7 +13,8 @@ use anabranch_proto::{
 use futures::{FutureExt, StreamExt, stream};
 
 use super::{
-    Answer, Permission, Permissions, Question, QuestionKind, permissions::by_rules, registry::Asked,
+    ASKED_OF_CODE, Answer, Permission, Permissions, Question, QuestionKind, permissions::by_rules,
+    registry::Asked,
 };
 use crate::run::{Asking, Host};
 
@@ -29,18 +30,26 @@ impl Confirm {
         Self { permissions, toolkit }
     }
 
-    fn decide(&self, call: &ToolCall, host: &Host) -> Permission {
+    fn decide(&self, call: &ToolCall, host: &Host) -> Decision {
         // What cannot run says why by itself; nobody is bothered with it.
         if self.toolkit.get(&call.name).is_none() || Arguments::parse(&call.arguments).is_err() {
-            return Permission::Allow;
+            return Decision::Run;
         }
         let decided = self.permissions.iter().map(|permissions| permissions.decide(call)).max();
-        match decided.unwrap_or(Permission::Allow) {
+        let decided = match decided.unwrap_or(Permission::Allow) {
             Permission::Ask => {
                 let questions = &host.identity.shared.questions;
                 questions.with_rules(|rules| by_rules(rules, call)).unwrap_or(Permission::Ask)
             }
             decided @ (Permission::Allow | Permission::Deny(_)) => decided,
+        };
+        match decided {
+            Permission::Deny(why) => Decision::Deny(why),
+            Permission::Ask => Decision::Ask(Asks::Person),
+            Permission::Allow if self.permissions.iter().any(Permissions::is_afar) => {
+                Decision::Ask(Asks::Code)
+            }
+            Permission::Allow => Decision::Run,
         }
     }
 }
@@ -49,15 +58,30 @@ impl ActingLayer for Confirm {
     fn act(self: Arc<Self>, call: ToolCall, context: ToolContext, next: Next) -> ActingStream {
         let Some(host) = context.host::<Host>() else { return next.run(call, context) };
         match self.decide(&call, &host) {
-            Permission::Allow => next.run(call, context),
-            Permission::Deny(why) => denied(format!("`{}` may not run: {why}", call.name)),
-            Permission::Ask => ask(&host, call, context, next),
+            Decision::Run => next.run(call, context),
+            Decision::Deny(why) => denied(format!("`{}` may not run: {why}", call.name)),
+            Decision::Ask(asks) => ask(asks, &host, call, context, next),
         }
     }
 }
 
+/// What becomes of a call.
+enum Decision {
+    Run,
+    Deny(String),
+    Ask(Asks),
+}
+
+/// Who is asked.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Asks {
+    Person,
+    /// The code of whoever gave the order of the run, where it is. It may ask a person in turn.
+    Code,
+}
+
 /// Asks, then runs the call or not.
-fn ask(host: &Arc<Host>, call: ToolCall, context: ToolContext, next: Next) -> ActingStream {
+fn ask(asks: Asks, host: &Arc<Host>, call: ToolCall, context: ToolContext, next: Next) -> ActingStream {
     let mut block = ToolCallBlock::new(&call.id, Arc::clone(&call.name), &*call.arguments);
     block.state = ToolCallState::Asking;
     block.suggested_rules = vec![PermissionRule::new(&*call.name, "allow", "user")];
@@ -70,10 +94,14 @@ fn ask(host: &Arc<Host>, call: ToolCall, context: ToolContext, next: Next) -> Ac
     // Known before the question can be seen, so that no answer comes too early.
     let asked = host.identity.shared.questions.ask(question);
     let asking = host.identity.control.ask();
-    let event = CallItem::Event(Arc::new(context.event(require)));
+    let mut event = context.event(require);
+    if asks == Asks::Code {
+        event.metadata = event.metadata.with(ASKED_OF_CODE, true);
+    }
+    let event = CallItem::Event(Arc::new(event));
     let limit = host.identity.shared.limits.request;
     let answered =
-        answered(asked, asking, limit).map(move |answer| go_on(answer, call, block, context, next));
+        answered(asked, asking, limit).map(move |answer| go_on(asks, answer, call, block, context, next));
     ActingStream::boxed(stream::iter([event]).chain(answered.into_stream().flatten()))
 }
 
@@ -85,6 +113,7 @@ async fn answered(asked: Asked, asking: Asking, limit: Duration) -> Result<Answe
 }
 
 fn go_on(
+    asks: Asks,
     answer: Result<Answer, Duration>,
     mut call: ToolCall,
     mut block: ToolCallBlock,
@@ -99,6 +128,9 @@ fn go_on(
             block.input.clone_from(&call.arguments);
             block.state = ToolCallState::Allowed;
             (true, None, rules)
+        }
+        Ok(Answer::Deny { reason: Some(why) }) if asks == Asks::Code => {
+            (false, Some(denied(format!("`{}` may not run: {why}", call.name))), Vec::new())
         }
         Ok(Answer::Deny { reason }) => {
             let why = reason.map(|reason| format!(": {reason}")).unwrap_or_default();

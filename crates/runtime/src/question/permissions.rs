@@ -4,9 +4,13 @@ use std::{fmt, sync::Arc};
 
 use anabranch_pipeline::ToolCall;
 use anabranch_proto::PermissionRule;
+use serde::{Deserialize, Serialize};
+
+use crate::Policy;
 
 /// What becomes of a call. The later wins where several speak of it.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Permission {
     /// It runs.
@@ -45,13 +49,20 @@ struct Inner {
     by_name: Vec<(String, Permission)>,
     decide: Vec<Arc<Decide>>,
     otherwise: Permission,
+    /// Whether code on the side that gave the order of a run decides too.
+    is_afar: bool,
 }
 
 impl Permissions {
     /// Everything is allowed.
     #[must_use]
     pub fn new() -> Self {
-        Self(Arc::new(Inner { by_name: Vec::new(), decide: Vec::new(), otherwise: Permission::Allow }))
+        Self(Arc::new(Inner {
+            by_name: Vec::new(),
+            decide: Vec::new(),
+            otherwise: Permission::Allow,
+            is_afar: false,
+        }))
     }
 
     /// A tool may run.
@@ -89,6 +100,29 @@ impl Permissions {
         self
     }
 
+    /// In a form that can be sent.
+    pub(crate) fn policy(&self) -> Policy {
+        let Inner { by_name, decide, otherwise, is_afar } = &*self.0;
+        let code_decides = *is_afar || !decide.is_empty();
+        Policy { by_name: by_name.clone(), otherwise: otherwise.clone(), code_decides }
+    }
+
+    /// What was sent.
+    pub(crate) fn of_policy(policy: Policy) -> Self {
+        let Policy { by_name, otherwise, code_decides } = policy;
+        Self(Arc::new(Inner { by_name, decide: Vec::new(), otherwise, is_afar: code_decides }))
+    }
+
+    /// Whether code decides, here or afar.
+    pub(crate) fn has_code(&self) -> bool {
+        self.is_afar() || !self.0.decide.is_empty()
+    }
+
+    /// Whether code on the side that gave the order of a run decides too, which is asked what nothing else forbids.
+    pub(crate) fn is_afar(&self) -> bool {
+        self.0.is_afar
+    }
+
     fn rule(mut self, tool: impl Into<String>, permission: Permission) -> Self {
         Arc::make_mut(&mut self.0).by_name.push((tool.into(), permission));
         self
@@ -121,7 +155,7 @@ impl fmt::Debug for Permissions {
 }
 
 /// What a person's rules say of a call; the strictest wins.
-pub(super) fn by_rules(rules: &[PermissionRule], call: &ToolCall) -> Option<Permission> {
+pub(crate) fn by_rules(rules: &[PermissionRule], call: &ToolCall) -> Option<Permission> {
     let speaks = |rule: &&PermissionRule| {
         rule.tool_name == *call.name
             && rule.rule_content.as_ref().is_none_or(|content| *content == call.arguments)

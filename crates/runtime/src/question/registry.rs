@@ -73,7 +73,7 @@ struct Open {
 
 /// A question that was asked. Dropping it withdraws the question.
 #[derive(Debug)]
-pub(super) struct Asked {
+pub(crate) struct Asked {
     questions: Arc<Questions>,
     key: Key,
     number: u64,
@@ -88,7 +88,7 @@ impl Questions {
         Arc::new(questions)
     }
 
-    pub(super) fn ask(self: &Arc<Self>, question: Question) -> Asked {
+    pub(crate) fn ask(self: &Arc<Self>, question: Question) -> Asked {
         let (sender, answer) = oneshot::channel();
         let key = (question.session_id.clone(), question.call.id.clone());
         let mut state = self.lock();
@@ -142,7 +142,7 @@ impl Questions {
     }
 
     /// The rules that people gave with their answers.
-    pub(super) fn with_rules<T>(&self, look: impl FnOnce(&[PermissionRule]) -> T) -> T {
+    pub(crate) fn with_rules<T>(&self, look: impl FnOnce(&[PermissionRule]) -> T) -> T {
         look(&self.lock().rules)
     }
 
@@ -175,7 +175,7 @@ impl State {
 
 impl Asked {
     /// The answer; none where nobody gave one in time. An answer that was taken is never lost.
-    pub(super) async fn answer(mut self, limit: Duration) -> Option<Answer> {
+    pub(crate) async fn answer(mut self, limit: Duration) -> Option<Answer> {
         if let Ok(answer) = tokio::time::timeout(limit, &mut self.answer).await {
             return answer.ok();
         }

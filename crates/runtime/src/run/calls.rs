@@ -10,6 +10,8 @@ pub(crate) struct CallNames {
     used: HashSet<ToolCallId>,
     /// What the model calls a call of this turn, and its id.
     of_turn: HashMap<ToolCallId, ToolCallId>,
+    /// What stands behind each name where the run was begun before, by somebody whose names are not known.
+    behind: String,
 }
 
 impl CallNames {
@@ -21,7 +23,15 @@ impl CallNames {
                 |block| if let ContentBlock::ToolCall(call) = block { Some(call.id.clone()) } else { None },
             )
             .collect();
-        Self { used, of_turn: HashMap::new() }
+        Self { used, ..Self::default() }
+    }
+
+    /// The names of a run that was begun so often.
+    pub(crate) fn attempt(mut self, attempt: u32) -> Self {
+        if attempt > 1 {
+            self.behind = format!("@{attempt}");
+        }
+        self
     }
 
     /// A new model call begins; it may use the names of the last one again.
@@ -31,10 +41,14 @@ impl CallNames {
 
     /// The id of a new call: the model's name for it, or with `#2`, `#3`… where that was used.
     pub(crate) fn begin(&mut self, name: &ToolCallId) -> ToolCallId {
-        let mut id = name.clone();
+        let mut id = if self.behind.is_empty() {
+            name.clone()
+        } else {
+            ToolCallId::from(format!("{name}{}", self.behind))
+        };
         let mut number = 2_u64;
         while !self.used.insert(id.clone()) {
-            id = ToolCallId::from(format!("{name}#{number}"));
+            id = ToolCallId::from(format!("{name}{}#{number}", self.behind));
             number += 1;
         }
         self.of_turn.insert(name.clone(), id.clone());
@@ -62,5 +76,14 @@ mod tests {
         assert_eq!(names.get(&"call_0".into()).unwrap().as_str(), "call_0#3");
         names.next_turn();
         assert_eq!(names.get(&"call_0".into()), None);
+    }
+
+    #[test]
+    fn a_run_that_is_begun_again_has_names_of_its_own() {
+        let mut names = CallNames::default().attempt(3);
+        let mut begin = |name: &str| names.begin(&name.into()).to_string();
+        assert_eq!(begin("call_0"), "call_0@3");
+        assert_eq!(begin("call_0"), "call_0@3#2");
+        assert_eq!(names.get(&"call_0".into()).unwrap().as_str(), "call_0@3#2");
     }
 }

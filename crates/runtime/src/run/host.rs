@@ -15,6 +15,7 @@ use anabranch_proto::{MessageId, Metadata, Scope, SessionId, Stamp};
 use super::{Conversation, Memories, RunControl, Runs};
 use crate::{
     Limits, SpawnError,
+    elsewhere::Claimed,
     limits::{Slot, Slots},
     question::{Permissions, Questions},
     task::Tasks,
@@ -30,6 +31,8 @@ pub(crate) struct RunIdentity {
     pub(crate) control: Arc<RunControl>,
     /// What its tools may do without asking: its own permissions, and those of all above it.
     pub(crate) permissions: Arc<[Permissions]>,
+    /// How often somebody has begun to run it.
+    pub(crate) attempt: u32,
     /// Where its conversation is kept for a further run: how that one is to be spawned.
     pub(crate) kept: Option<Arc<Manner>>,
     pub(crate) shared: Arc<Shared>,
@@ -54,6 +57,8 @@ pub(crate) struct Shared {
     pub(crate) questions: Arc<Questions>,
     pub(crate) tasks: Arc<Tasks>,
     pub(crate) memories: Arc<Memories>,
+    /// Whose the sessions are that came from elsewhere.
+    pub(crate) claimed: Claimed,
     /// How often the session was held up by a reader: whoever counts time looks at it anew then.
     pub(crate) held_up: AtomicU64,
     /// How many blocking functions run whose calls were stopped.
@@ -76,6 +81,11 @@ impl fmt::Debug for Host {
 }
 
 impl Host {
+    /// A parent that says nothing, so that nothing of it can be forked.
+    pub(crate) fn silent(identity: RunIdentity) -> Self {
+        Self { identity, conversation: Arc::new(Conversation::new(Vec::new())), user_message_id: None }
+    }
+
     /// How deep a child of the run lies.
     pub(crate) fn child_depth(&self) -> u32 {
         self.identity.scope.depth().saturating_add(1)

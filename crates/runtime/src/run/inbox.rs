@@ -77,6 +77,14 @@ impl Inbox {
         std::mem::take(&mut state.messages)
     }
 
+    /// Takes the message that has waited longest.
+    pub(crate) fn take_one(&self) -> Option<Prompt> {
+        let mut state = self.lock();
+        let message = state.messages.pop_front()?;
+        state.bytes = state.bytes.saturating_sub(message.bytes());
+        Some(message)
+    }
+
     /// Takes no more where nothing waits; says whether nothing did. So no message comes between the last look and the end.
     pub(crate) fn close_if_empty(&self) -> bool {
         let mut state = self.lock();

@@ -16,6 +16,7 @@ use anabranch_proto::{
 use super::{Conversation, Host, Memory, RunIdentity, RunResult, calls::CallNames};
 use crate::{
     Agent, ModelError, ModelItem, ModelRequest, Prompt,
+    elsewhere::Template,
     task::{Untold, titled},
 };
 
@@ -71,7 +72,7 @@ impl Machine {
         let stamp = &identity.shared.stamp;
         let reply_id = stamp.reply_id();
         let message_id = stamp.message_id();
-        let names = CallNames::of(&history);
+        let names = CallNames::of(&history).attempt(identity.attempt);
         let conversation = Arc::new(Conversation::new(history));
         let host = Host {
             identity: identity.clone(),
@@ -272,7 +273,7 @@ impl Machine {
     fn remember(&self) {
         if let (Scope::Child(scope), Some(manner)) = (&self.identity.scope, &self.identity.kept) {
             let memory = Memory {
-                agent: self.agent.clone(),
+                template: Template::Agent(self.agent.clone()),
                 source_name: Arc::clone(&self.source_name),
                 subagent_id: scope.subagent_id.clone(),
                 messages: self.conversation.settled(),

@@ -9,7 +9,7 @@ use std::{
 use anabranch_proto::{Message, SessionId, SubagentId};
 
 use super::{Manner, drop_quietly};
-use crate::Agent;
+use crate::elsewhere::Template;
 
 /// How many sessions are remembered.
 const SESSIONS: usize = 256;
@@ -20,7 +20,7 @@ const BYTES: usize = 16 * 1024 * 1024;
 /// A session whose run has ended and that can have a further one.
 #[derive(Clone)]
 pub(crate) struct Memory {
-    pub(crate) agent: Agent,
+    pub(crate) template: Template,
     pub(crate) source_name: Arc<str>,
     pub(crate) subagent_id: SubagentId,
     /// Its conversation, without calls that have no result.

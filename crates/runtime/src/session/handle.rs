@@ -27,6 +27,7 @@ use super::{
 };
 use crate::{
     Agent, Limits, LogNotEmpty, NotRunning, Prompt, SessionError, SteerError, SystemStamp,
+    elsewhere::Claimed,
     limits::Slots,
     question::{Answer, AnswerError, Question, Questions},
     run::{Memories, RunControl, RunIdentity, Runs, Shared},
@@ -55,7 +56,7 @@ pub(super) struct Core {
     pub(super) log: Arc<dyn EventLog>,
     /// The number of the last event that the log took.
     pub(super) last: AtomicU64,
-    pub(super) processor: Mutex<EventProcessor>,
+    pub(super) processor: Arc<Mutex<EventProcessor>>,
     pub(super) limits: Limits,
     pub(super) slots: Arc<Slots>,
     pub(super) stamp: Arc<dyn Stamp>,
@@ -329,6 +330,16 @@ impl Session {
         self.identity.shared.detached.load(Ordering::Acquire)
     }
 
+    /// The root between its runs.
+    pub(crate) fn host_identity(&self) -> RunIdentity {
+        self.identity.clone()
+    }
+
+    /// Has the session end in order, and waits for nothing.
+    pub(crate) fn end(&self) {
+        self.core.closing.cancel();
+    }
+
     /// Ends the session in order: what runs is stopped and closed, prompts that wait are not answered.
     ///
     /// # Cancel safety
@@ -417,7 +428,7 @@ impl SessionBuilder {
         let core = Arc::new(Core {
             questions: Questions::with_rules_of(&before.rules),
             tasks: Tasks::new(ingress.clone(), before.tasks(&processor)),
-            processor: Mutex::new(processor),
+            processor: Arc::new(Mutex::new(processor)),
             id,
             log: self.log.unwrap_or_else(|| Arc::new(MemoryLog::new())),
             last: AtomicU64::new(last),
@@ -444,6 +455,7 @@ impl SessionBuilder {
             questions: Arc::clone(&core.questions),
             tasks: Arc::clone(&core.tasks),
             memories: Arc::<Memories>::default(),
+            claimed: Claimed::new(Arc::clone(&core.processor)),
             held_up: AtomicU64::new(0),
             detached: Arc::default(),
         };
@@ -453,6 +465,7 @@ impl SessionBuilder {
             metadata: self.agent.inner().metadata.clone(),
             control: RunControl::top(core.id.clone(), core.closing.clone()),
             permissions: self.agent.inner().permissions.iter().cloned().collect(),
+            attempt: 1,
             kept: None,
             shared: Arc::new(shared),
         };

@@ -7,8 +7,7 @@ use tokio::sync::oneshot;
 
 use super::{Session, handle::Core};
 use crate::{
-    Agent, NotRunning, Prompt, RunResult, SessionError, Spawn, SpawnError,
-    run::{Conversation, Host},
+    Agent, NotRunning, Prompt, RunResult, SessionError, Spawn, SpawnError, elsewhere::Template, run::Host,
     task::Batch,
 };
 
@@ -34,7 +33,7 @@ impl Session {
     /// If the future is dropped before it completes, the child is not spawned.
     pub async fn spawn(&self, agent: &Agent, prompt: impl Into<Prompt>) -> Result<ManualChild, SpawnError> {
         let spawn = Spawn::under(&self.host(), None, Arc::clone(agent.name()), prompt.into())?;
-        self.start(spawn, agent).await
+        self.start(spawn, &Template::Agent(agent.clone())).await
     }
 
     /// Goes on with a child that has ended: a further run of its session, from where it was, that no call waits for.
@@ -58,18 +57,18 @@ impl Session {
         if let Some(task) = tasks.open_task_of(child).filter(|_| has_ended) {
             tasks.has_ended(task).await;
         }
-        let (spawn, agent) = Spawn::again_under(&self.host(), None, child, prompt.into())?;
-        self.start(spawn, &agent).await
+        let (spawn, template) = Spawn::again_under(&self.host(), None, child, prompt.into())?;
+        self.start(spawn, &template).await
     }
 
     /// The root between its runs, as the parent of what code spawns.
     fn host(&self) -> Arc<Host> {
-        let conversation = Arc::new(Conversation::new(Vec::new()));
-        Arc::new(Host { identity: self.identity.clone(), conversation, user_message_id: None })
+        Arc::new(Host::silent(self.identity.clone()))
     }
 
-    async fn start(&self, spawn: Spawn, agent: &Agent) -> Result<ManualChild, SpawnError> {
-        let (number, announcement, child, result) = spawn.manual(agent);
+    /// Starts a child that is a task, and that no call waits for.
+    pub(crate) async fn start(&self, spawn: Spawn, template: &Template) -> Result<ManualChild, SpawnError> {
+        let (number, announcement, child, result) = spawn.manual(template);
         let mut unsent = Unsent { core: &self.core, number: Some(number) };
         if !self.core.ingress.send(number, Batch::of(announcement)).await {
             return Err(SpawnError::Stopping);

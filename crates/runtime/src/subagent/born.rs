@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use anabranch_pipeline::ToolStream;
 use anabranch_proto::{
     ChildScope, Event, Message, Metadata, Scope, SpawnMechanism,
     event::{MessageOrigin, SpawnSessionStart},
@@ -14,6 +15,7 @@ use super::{
 };
 use crate::{
     Agent, Prompt,
+    elsewhere::{Remote, Template},
     run::{AgentRun, Manner, RunControl, RunIdentity},
 };
 
@@ -21,19 +23,30 @@ use crate::{
 const PROMPT_SHOWN: usize = 200;
 
 /// A child that has everything but its work.
-pub(super) struct Newborn {
-    pub(super) birth: Birth,
-    pub(super) identity: RunIdentity,
-    pub(super) source_name: Arc<str>,
-    pub(super) prompt: Prompt,
-    pub(super) history: Vec<Message>,
+pub(crate) struct Newborn {
+    pub(crate) birth: Birth,
+    pub(crate) identity: RunIdentity,
+    pub(crate) source_name: Arc<str>,
+    pub(crate) prompt: Prompt,
+    pub(crate) history: Vec<Message>,
 }
 
 impl Newborn {
-    /// The child, with an agent's run as its work.
-    pub(super) fn work(self, agent: &Agent) -> Child<AgentRun> {
-        let Self { birth, identity, source_name, prompt, history } = self;
-        Child::new(birth, AgentRun::new(agent.clone(), source_name, identity, history, prompt))
+    /// The child, with the run of its template as its work.
+    pub(super) fn work(self, template: &Template) -> ToolStream {
+        match template {
+            Template::Agent(agent) => {
+                let Self { birth, identity, source_name, prompt, history } = self;
+                Box::pin(Child::new(
+                    birth,
+                    AgentRun::new(agent.clone(), source_name, identity, history, prompt),
+                ))
+            }
+            Template::Elsewhere(elsewhere) => {
+                let (birth, work) = Remote::new(self, elsewhere.clone());
+                Box::pin(Child::new(birth, work))
+            }
+        }
     }
 }
 
@@ -67,6 +80,7 @@ impl Spawn {
             metadata,
             control: Arc::clone(&control),
             permissions,
+            attempt: self.attempt,
             kept: (self.keep == Keep::Kept).then(|| Arc::new(self.manner())),
             shared,
         };

@@ -27,7 +27,7 @@ use crate::{
 };
 
 /// What runs in a child: its events, the last of them its terminal, then what it came to.
-pub(super) trait Work: Stream<Item = Arc<Event>> {
+pub(crate) trait Work: Stream<Item = Arc<Event>> {
     /// What it came to, once the terminal was given.
     fn result(&self) -> Option<&RunResult>;
 
@@ -47,14 +47,14 @@ impl Work for AgentRun {
 }
 
 /// Who a child is, and what it may take.
-pub(super) struct Birth {
+pub(crate) struct Birth {
     pub(super) announcement: Option<Arc<Event>>,
-    pub(super) scope: Arc<ChildScope>,
+    pub(crate) scope: Arc<ChildScope>,
     /// The caller's keys, for the result.
     pub(super) keys: Metadata,
     pub(super) place: Place,
     pub(super) slot: Slot,
-    pub(super) timeout: Option<Duration>,
+    pub(crate) timeout: Option<Duration>,
     pub(super) control: Arc<RunControl>,
     pub(super) open: OpenRun,
     pub(super) shared: Arc<Shared>,

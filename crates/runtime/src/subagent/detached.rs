@@ -10,7 +10,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::{Spawn, spawn::Keep};
 use crate::{
-    Agent,
+    Agent, Runner,
+    elsewhere::{Elsewhere, Template},
     run::{RunControl, RunResult},
     task::{Kind, NewTask, OnCancel},
 };
@@ -31,20 +32,41 @@ impl Spawn {
     /// waited for when that has nothing else to do. Its conversation is kept, as by [`keep`](Self::keep).
     #[must_use = "nothing runs unless the stream is polled"]
     pub fn background(self, agent: &Agent, on_cancel: OnCancel) -> ToolStream {
-        self.start(agent, on_cancel, None)
+        self.start(&Template::Agent(agent.clone()), on_cancel, None)
+    }
+
+    /// Has an agent that is elsewhere run as a child that the call does not wait for, as [`background`](Self::background)
+    /// otherwise.
+    ///
+    /// The child keeps its place here: its slot, its time, its questions, its end. What it may do goes with the
+    /// [`Order`](crate::Order), and what it says is held to the rules of a stream. What is not sent to the other side are
+    /// tools, models and layers, and permissions that code decides, which asks back instead.
+    #[must_use = "nothing runs unless the stream is polled"]
+    pub fn background_on(
+        self,
+        runner: Arc<dyn Runner>,
+        agent: impl Into<Arc<str>>,
+        on_cancel: OnCancel,
+    ) -> ToolStream {
+        let template = Template::Elsewhere(Elsewhere { runner, agent: agent.into() });
+        self.background_template(&template, on_cancel)
+    }
+
+    pub(super) fn background_template(self, template: &Template, on_cancel: OnCancel) -> ToolStream {
+        self.start(template, on_cancel, None)
     }
 
     /// A further run of a background task's child, under the name of the task.
-    pub(crate) fn further_task(self, agent: &Agent, task: usize) -> ToolStream {
-        self.start(agent, OnCancel::default(), Some(task))
+    pub(crate) fn further_task(self, template: &Template, task: usize) -> ToolStream {
+        self.start(template, OnCancel::default(), Some(task))
     }
 
-    fn start(mut self, agent: &Agent, on_cancel: OnCancel, again: Option<usize>) -> ToolStream {
+    fn start(mut self, template: &Template, on_cancel: OnCancel, again: Option<usize>) -> ToolStream {
         self.mechanism = SpawnMechanism::AsyncWorker;
         self.keep = Keep::Kept;
         let keys = self.keys.clone();
         let Made { id, announcement, scope, .. } =
-            self.make_task(agent, Kind::Background(on_cancel), again, None);
+            self.make_task(template, Kind::Background(on_cancel), again, None);
         let text = format!(
             "`{id}` ({}) works in the background. Go on; you will be told what it came to.",
             scope.source_name
@@ -61,7 +83,7 @@ impl Spawn {
     /// Makes a task of the child: it starts when its announcement, which is given here, has entered the session's stream.
     fn make_task(
         mut self,
-        agent: &Agent,
+        template: &Template,
         kind: Kind,
         again: Option<usize>,
         report: Option<oneshot::Sender<RunResult>>,
@@ -92,22 +114,22 @@ impl Spawn {
         });
         let named = Some(&*id).filter(|id| !id.is_empty());
         let announcement = self.announcement(&scope, named);
-        let mut newborn = self.born_as(Arc::clone(&scope), control, Some(agent));
+        let mut newborn = self.born_as(Arc::clone(&scope), control, template.agent());
         newborn.birth.report = report;
-        tasks.ready(number, Box::pin(newborn.work(agent)));
+        tasks.ready(number, newborn.work(template));
         Made { number, id, announcement, scope }
     }
 
     /// A child that code spawns: its task, its announcement, its session, and what it comes to.
     pub(crate) fn manual(
         mut self,
-        agent: &Agent,
+        template: &Template,
     ) -> (usize, Arc<Event>, SessionId, oneshot::Receiver<RunResult>) {
         self.mechanism = SpawnMechanism::Manual;
         self.keep = Keep::Kept;
         let (report, result) = oneshot::channel();
         let Made { number, announcement, scope, .. } =
-            self.make_task(agent, Kind::Manual, None, Some(report));
+            self.make_task(template, Kind::Manual, None, Some(report));
         (number, announcement, scope.child_session_id.clone(), result)
     }
 }

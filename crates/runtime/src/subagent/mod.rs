@@ -14,7 +14,8 @@ mod team;
 mod tool;
 
 pub use arguments::SpawnArguments;
-pub(crate) use child::result_chunk;
+pub(crate) use born::Newborn;
+pub(crate) use child::{Birth, Work, result_chunk};
 pub use resume::ResumeSubagent;
 pub use spawn::Spawn;
 pub use team::Team;

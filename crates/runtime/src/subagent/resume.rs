@@ -57,8 +57,8 @@ impl ResumeSubagent {
                 "there is no sub-agent `{subagent_id}` that could go on: it runs, or nothing is kept of it"
             ))
         })?;
-        let (spawn, agent) = Spawn::again(context, &session, message)?;
-        Ok(spawn.timeout(timeout)?.run(&agent))
+        let (spawn, template) = Spawn::again_in(context, &session, message.into())?;
+        Ok(spawn.timeout(timeout)?.run_template(&template))
     }
 }
 

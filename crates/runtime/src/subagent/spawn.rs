@@ -12,7 +12,8 @@ use super::{
     Team, adopt::Adopt, born::Newborn, child::Child, foreign::Foreign, parallel::on_own_task, team::TeamRun,
 };
 use crate::{
-    Agent, Prompt, SpawnError,
+    Agent, Prompt, Runner, SpawnError,
+    elsewhere::{Elsewhere, Template},
     limits::Slot,
     run::{Fork, Host, Loan, Memory, Shared},
     timeout::checked,
@@ -52,7 +53,7 @@ pub struct Spawn {
     pub(super) host: Arc<Host>,
     pub(super) slot: Slot,
     /// The session that goes on with a further run, where it is one: with its sub-agent and the number of the run.
-    pub(super) session: Option<(SessionId, SubagentId, u32)>,
+    pub(crate) session: Option<(SessionId, SubagentId, u32)>,
     pub(super) tool_call_id: Option<ToolCallId>,
     pub(super) source_name: Arc<str>,
     pub(super) source_type: SourceType,
@@ -60,10 +61,12 @@ pub struct Spawn {
     pub(super) description: Option<String>,
     pub(super) prompt: Prompt,
     /// What the child starts from.
-    pub(super) history: Vec<Message>,
+    pub(crate) history: Vec<Message>,
     pub(super) keys: Metadata,
     pub(super) timeout: Option<Duration>,
     pub(super) keep: Keep,
+    /// How often somebody has begun to run it.
+    pub(crate) attempt: u32,
     /// What the session has from its last run, until this one begins.
     pub(super) loan: Option<Loan>,
     pub(super) place: Place,
@@ -105,14 +108,29 @@ impl Spawn {
     /// was, with its ids, and with the description, the keys and the time-out of its last run.
     ///
     /// # Errors
-    /// As for [`new`](Self::new), and when nothing is kept of that session: it is unknown, it runs, it was spawned without [`keep`](Self::keep), or others that ended later took its place.
+    /// As for [`new`](Self::new), and when nothing is kept of that session: it is unknown, it runs, it was spawned without [`keep`](Self::keep), others that ended later
+    /// took its place, or it runs elsewhere.
     pub fn again(
         context: &ToolContext,
         session: &SessionId,
         prompt: impl Into<Prompt>,
     ) -> Result<(Self, Agent), SpawnError> {
+        match Self::again_in(context, session, prompt.into())? {
+            (spawn, Template::Agent(agent)) => Ok((spawn, agent)),
+            (_, Template::Elsewhere(_)) => Err(SpawnError::Argument(format!(
+                "the session `{session}` does not run here, so it has no agent here to go on with"
+            ))),
+        }
+    }
+
+    /// Reserves a place for a further run of a child that has ended, wherever it runs.
+    pub(crate) fn again_in(
+        context: &ToolContext,
+        session: &SessionId,
+        prompt: Prompt,
+    ) -> Result<(Self, Template), SpawnError> {
         let host = context.host::<Host>().ok_or(SpawnError::NoSession)?;
-        Self::again_under(&host, Some(context.call_id().clone()), session, prompt.into())
+        Self::again_under(&host, Some(context.call_id().clone()), session, prompt)
     }
 
     /// Reserves a place for a further run of a child that has ended.
@@ -121,7 +139,7 @@ impl Spawn {
         tool_call_id: Option<ToolCallId>,
         session: &SessionId,
         prompt: Prompt,
-    ) -> Result<(Self, Agent), SpawnError> {
+    ) -> Result<(Self, Template), SpawnError> {
         let Shared { memories, tasks, .. } = &*host.identity.shared;
         if tasks.open_task_of(session).is_some() {
             return Err(SpawnError::Argument(format!(
@@ -133,14 +151,14 @@ impl Spawn {
         })?;
         let mut spawn = Self::under(host, tool_call_id, Arc::clone(&memory.source_name), prompt)?;
         spawn.loan = Some(loan);
-        let Memory { agent, subagent_id, messages, run, manner, .. } = memory;
+        let Memory { template, subagent_id, messages, run, manner, .. } = memory;
         spawn.session = Some((session.clone(), subagent_id, run.saturating_add(1)));
         spawn.history = messages;
         spawn.description.clone_from(&manner.description);
         spawn.keys = manner.keys.clone();
         spawn.timeout = manner.timeout;
         spawn.keep = Keep::Kept;
-        Ok((spawn, agent))
+        Ok((spawn, template))
     }
 
     /// Reserves a place for a child of a run.
@@ -165,6 +183,7 @@ impl Spawn {
             keys: Metadata::default(),
             timeout: None,
             keep: Keep::Ephemeral,
+            attempt: 1,
             loan: None,
             place: Place::WithParent,
         })
@@ -225,7 +244,18 @@ impl Spawn {
     /// [forked](Self::fork) from it.
     #[must_use = "nothing runs unless the stream is polled"]
     pub fn run(self, agent: &Agent) -> ToolStream {
-        self.placed(|spawn| Box::pin(spawn.born(Some(agent)).work(agent)))
+        self.run_template(&Template::Agent(agent.clone()))
+    }
+
+    /// Has an agent that is elsewhere run as the child, as [`background_on`](Self::background_on) does; the call waits for
+    /// it.
+    #[must_use = "nothing runs unless the stream is polled"]
+    pub fn run_on(self, runner: Arc<dyn Runner>, agent: impl Into<Arc<str>>) -> ToolStream {
+        self.run_template(&Template::Elsewhere(Elsewhere { runner, agent: agent.into() }))
+    }
+
+    pub(super) fn run_template(self, template: &Template) -> ToolStream {
+        self.placed(|spawn| spawn.born(template.agent()).work(template))
     }
 
     /// Runs a team as the child. Its members are children of that one, each one deeper.

@@ -10,7 +10,10 @@ use super::{
     Spawn, SpawnArguments, Team,
     spawn::{Keep, Place},
 };
-use crate::{Agent, Fork, OnCancel, Prompt, SpawnError};
+use crate::{
+    Agent, Fork, OnCancel, Order, Prompt, Runner, SpawnError,
+    elsewhere::{Elsewhere, Template},
+};
 
 const DESCRIPTION: &str = "\
 Spawns a sub-agent that works on one task by itself and returns its result. The sub-agent sees only the task and the \
@@ -26,6 +29,7 @@ type Choose = dyn Fn(&SpawnArguments) -> Agent + Send + Sync;
 enum Source {
     Agent(Arc<Choose>),
     Team(Team),
+    Elsewhere(Elsewhere),
 }
 
 type Name = dyn Fn(&SpawnArguments) -> Option<String> + Send + Sync;
@@ -46,6 +50,8 @@ pub struct SpawnSubagent {
     keys: Arc<Keys>,
     fork: Fork,
     on_cancel: OnCancel,
+    /// Where background children run that have an agent here too.
+    background: Option<Arc<dyn Runner>>,
     place: Place,
     keep: Keep,
 }
@@ -69,6 +75,13 @@ impl SpawnSubagent {
         Self::of(Source::Team(team))
     }
 
+    /// Every sub-agent runs elsewhere, from the template of this name there, whether or not the call waits for it (see
+    /// [`Spawn::background_on`]).
+    #[must_use]
+    pub fn on(runner: Arc<dyn Runner>, agent: impl Into<Arc<str>>) -> Self {
+        Self::of(Source::Elsewhere(Elsewhere { runner, agent: agent.into() }))
+    }
+
     fn of(source: Source) -> Self {
         let definition = ToolDefinition::typed::<SpawnArguments>("spawn_subagent", DESCRIPTION);
         Self {
@@ -79,6 +92,7 @@ impl SpawnSubagent {
             keys: Arc::new(|_| Metadata::default()),
             fork: Fork::Full,
             on_cancel: OnCancel::default(),
+            background: None,
             place: Place::WithParent,
             keep: Keep::Ephemeral,
         }
@@ -127,6 +141,14 @@ impl SpawnSubagent {
         self
     }
 
+    /// Runs background sub-agents elsewhere, from the template that has the same name there (see
+    /// [`Spawn::background_on`]). Those that the call waits for run here.
+    #[must_use]
+    pub fn background_on(mut self, runner: Arc<dyn Runner>) -> Self {
+        self.background = Some(runner);
+        self
+    }
+
     /// Runs each sub-agent on a task of its own, so that it can use another thread (see [`Spawn::on_own_task`]).
     #[must_use]
     pub fn on_own_tasks(mut self) -> Self {
@@ -153,11 +175,16 @@ impl SpawnSubagent {
         let arguments: SpawnArguments =
             invocation.arguments.to().map_err(|error| SpawnError::Argument(error.to_string()))?;
         let timeout = arguments.check()?;
-        let source = match &self.source {
-            Source::Agent(choose) => Ok(choose(&arguments)),
-            Source::Team(team) => Err(team),
+        let work = match &self.source {
+            Source::Team(team) => Work::Team(team),
+            Source::Elsewhere(elsewhere) => Work::Template(Template::Elsewhere(elsewhere.clone())),
+            Source::Agent(choose) => Work::Template(Template::Agent(choose(&arguments))),
         };
-        let default = source.as_ref().map_or_else(|team| team.name(), |agent| agent.name());
+        let default = match &work {
+            Work::Team(team) => team.name(),
+            Work::Template(Template::Agent(agent)) => agent.name(),
+            Work::Template(Template::Elsewhere(elsewhere)) => &elsewhere.agent,
+        };
         let name = (self.name)(&arguments).map_or_else(|| Arc::clone(default), Arc::from);
         let keys = arguments.metadata.clone().unwrap_or_default().merged(&(self.keys)(&arguments));
         let mut spawn = Spawn::new(context, name, prompt(&arguments))?.metadata(keys).timeout(timeout)?;
@@ -173,25 +200,56 @@ impl SpawnSubagent {
         if self.place == Place::OwnTask {
             spawn = spawn.on_own_task();
         }
-        match source {
-            Ok(agent) if arguments.background => Ok(spawn.background(&agent, self.on_cancel)),
-            Ok(agent) => Ok(spawn.run(&agent)),
-            Err(_) if arguments.background || arguments.fork => Err(SpawnError::Argument(
+        match work {
+            Work::Template(template) if arguments.background => {
+                let template = match (template, &self.background) {
+                    (Template::Agent(agent), Some(runner)) => {
+                        let (runner, agent) = (Arc::clone(runner), Arc::clone(agent.name()));
+                        Template::Elsewhere(Elsewhere { runner, agent })
+                    }
+                    (template @ (Template::Agent(_) | Template::Elsewhere(_)), _) => template,
+                };
+                Ok(spawn.background_template(&template, self.on_cancel))
+            }
+            Work::Template(template) => Ok(spawn.run_template(&template)),
+            Work::Team(_) if arguments.background || arguments.fork => Err(SpawnError::Argument(
                 "a team works neither in the background nor from this conversation; leave `background` and `fork` out"
                     .to_owned(),
             )),
-            Err(team) => Ok(spawn.team(team)),
+            Work::Team(team) => Ok(spawn.team(team)),
         }
     }
+}
+
+/// What a call runs.
+enum Work<'a> {
+    Template(Template),
+    Team(&'a Team),
 }
 
 /// Task and context, and nothing else.
 fn prompt(arguments: &SpawnArguments) -> Prompt {
     let mut content: Vec<ContentBlock> = vec![TextBlock::new(&*arguments.task).into()];
     if let Some(context) = arguments.context.as_deref().filter(|context| !context.trim().is_empty()) {
-        content.push(TextBlock::new(format!("Context:\n{context}")).into());
+        content.push(TextBlock::new(format!("{CONTEXT}{context}")).into());
     }
     Prompt::from_content(content)
+}
+
+/// What stands before the context in a prompt.
+const CONTEXT: &str = "Context:\n";
+
+impl Order {
+    /// What [`SpawnSubagent`] was called with that made this order, as far as the order says: task, context, keys. For whoever
+    /// chooses an agent by the call.
+    #[must_use]
+    pub fn arguments(&self) -> SpawnArguments {
+        let mut texts = self.prompt.iter().filter_map(ContentBlock::as_text);
+        let mut arguments = SpawnArguments::new(texts.next().unwrap_or_default());
+        arguments.context = texts.next().and_then(|text| text.strip_prefix(CONTEXT)).map(str::to_owned);
+        arguments.metadata = (!self.metadata.is_empty()).then(|| self.metadata.clone());
+        arguments
+    }
 }
 
 impl Tool for SpawnSubagent {

@@ -4,6 +4,7 @@ mod background;
 mod blocking;
 mod cancel;
 mod conversation;
+mod elsewhere;
 mod failure;
 mod foreign;
 mod forks;

@@ -9,13 +9,16 @@ use std::{
 };
 
 use anabranch_adapters::{Encode as _, EncodeError, encode::NativeLines};
-use anabranch_runtime::{Read, Reader, Session};
+use anabranch_remote::nats::Produced;
+use anabranch_runtime::{Order, Read, Reader, Session};
 use futures::StreamExt as _;
 use tokio::{
     fs::File,
     io::AsyncWriteExt as _,
     task::{JoinError, JoinSet},
 };
+
+use super::nats::file_name;
 
 /// How many events are written at once, where so many are at hand.
 const BATCH: usize = 64;
@@ -97,6 +100,44 @@ impl EventLogs {
             .await
             .unwrap_or_else(|_| Err(EventLogError::Late(self.folder.clone())))
     }
+}
+
+/// A folder with a file for each run of a sub-agent that was ordered, of native lines.
+#[derive(Debug)]
+pub(super) struct OrderLogs {
+    folder: PathBuf,
+}
+
+impl OrderLogs {
+    /// Keeps logs in this folder, which is made where it is not there.
+    pub(super) fn new(folder: PathBuf) -> Result<Self, EventLogError> {
+        fs::create_dir_all(&folder).map_err(|source| unwritable(&folder, source))?;
+        Ok(Self { folder })
+    }
+
+    /// Writes the events of a run, each before it is sent. What cannot be written holds nobody back.
+    pub(super) fn keep(&self, order: &Order) -> Produced {
+        let Order { session_id, run, attempt, .. } = order;
+        let path = self.folder.join(format!("{}.{run}.{attempt}.jsonl", file_name(session_id.as_str())));
+        let mut file = fs::File::create(&path).inspect_err(|error| not_written(&path, error)).ok();
+        let mut line = Vec::new();
+        Box::new(move |event| {
+            line.clear();
+            let Some(open) = &mut file else { return };
+            let written = NativeLines
+                .event(Some(event.seq), &event.event, &mut line)
+                .map_err(io::Error::other)
+                .and_then(|()| io::Write::write_all(open, &line));
+            if let Err(error) = written {
+                not_written(&path, &error);
+                file = None;
+            }
+        })
+    }
+}
+
+fn not_written(path: &Path, error: &io::Error) {
+    tracing::warn!(%error, path = %path.display(), "a sub-agent's events are not written");
 }
 
 /// What cannot be written holds nobody back: its reader is gone then.

@@ -13,11 +13,13 @@ use std::{
 };
 
 use anabranch_adapters::ag_ui::Mode;
+use anabranch_demo::Plan;
+use anabranch_remote::nats::NatsRunner;
 use clap::{Args, ValueEnum};
 use tokio::net::TcpListener;
 use tracing::Level;
 
-use super::{demo::Demo, descriptors, event_logs::EventLogs, results::Results, signals};
+use super::{demo::Demo, descriptors, event_logs::EventLogs, nats::Broker, results::Results, signals};
 use crate::{Limits, ServeError, Server, Sessions, Tokens};
 
 /// How to serve.
@@ -34,6 +36,8 @@ pub(super) struct Options {
     children: Children,
     #[command(flatten)]
     demo: Demo,
+    #[command(flatten)]
+    broker: Broker,
     /// The most bytes of a request's body
     #[arg(long, value_name = "BYTES", default_value_t = at_least_one(Limits::default().body))]
     max_body: NonZeroUsize,
@@ -98,8 +102,13 @@ pub(super) async fn run(options: Options) -> Result<(), Box<dyn error::Error>> {
     let listener = TcpListener::bind(options.addr).await.map_err(ServeError::Io)?;
     let results = Results::new(options.out.clone())?;
     let folder = results.folder().to_owned();
-    let server = server(&options, folder.clone());
-    let sessions = sessions(&options, folder.clone());
+    let workers = options.broker.queue().await?.map(NatsRunner::new).map(Arc::new);
+    let elsewhere = move |plan: Plan| match workers.clone() {
+        Some(workers) => plan.elsewhere(workers),
+        None => plan,
+    };
+    let server = server(&options, folder.clone(), elsewhere.clone());
+    let sessions = sessions(&options, folder.clone(), elsewhere);
     let server = if let Some(tokens) = tokens { server.tokens(tokens) } else { server };
     let logs = options.log_events.map(EventLogs::new).transpose()?.map(Arc::new);
     let server = match logs.clone() {
@@ -119,9 +128,9 @@ pub(super) async fn run(options: Options) -> Result<(), Box<dyn error::Error>> {
     Ok(())
 }
 
-fn server(options: &Options, folder: PathBuf) -> Server {
+fn server(options: &Options, folder: PathBuf, elsewhere: impl Fn(Plan) -> Plan) -> Server {
     let threads = AtomicU64::new(0);
-    let plan = options.demo.plan();
+    let plan = elsewhere(options.demo.plan());
     let agent = move |_: &_| {
         let thread = threads.fetch_add(1, Ordering::Relaxed);
         // A folder that cannot be made fails the tool that writes into it, which says so.
@@ -144,10 +153,14 @@ fn server(options: &Options, folder: PathBuf) -> Server {
 }
 
 /// Sessions of the demo's agents, each with what its client wants and a folder of its own.
-fn sessions(options: &Options, folder: PathBuf) -> Sessions {
+fn sessions(
+    options: &Options,
+    folder: PathBuf,
+    elsewhere: impl Fn(Plan) -> Plan + Send + Sync + 'static,
+) -> Sessions {
     let demo = options.demo.clone();
     Sessions::new(move |new| {
         let plan = demo.plan_with(new.options.as_ref())?;
-        Ok(plan.out(folder.join(new.id.as_str())).agent())
+        Ok(elsewhere(plan).out(folder.join(new.id.as_str())).agent())
     })
 }

@@ -71,8 +71,8 @@ impl Tool for MessageTask {
                 Err(full) => error(format!("`{task_id}` was not told: {full}")),
             };
         }
-        match Spawn::again(&context, &info.session_id, message) {
-            Ok((spawn, agent)) => spawn.further_task(&agent, number),
+        match Spawn::again_in(&context, &info.session_id, message.into()) {
+            Ok((spawn, template)) => spawn.further_task(&template, number),
             Err(text) => error(text.to_string()),
         }
     }
