@@ -35,8 +35,7 @@ mod error;
 pub mod intent;
 #[cfg(any(feature = "ag-ui", feature = "tool-calls"))]
 mod ordered;
-#[cfg(any(feature = "acp", feature = "ag-ui", feature = "text", feature = "tool-calls"))]
-mod sanitize;
+pub mod sanitize;
 #[cfg(feature = "text")]
 pub mod text;
 #[cfg(feature = "tool-calls")]

@@ -7,8 +7,15 @@
 
 use std::borrow::Cow;
 
-/// One line of others' text: a name, a title, a description.
-pub(crate) fn line(text: &str) -> Cow<'_, str> {
+/// One line of others' text: a name, a title, a description. Borrowed where it is harmless as it stands.
+///
+/// ```
+/// # use anabranch_adapters::sanitize;
+/// assert_eq!(sanitize::line("Zoë 👩‍🌾"), "Zoë 👩‍🌾");
+/// assert_eq!(sanitize::line("n1\n\u{1b}[2J"), "n1␊␛[2J");
+/// ```
+#[must_use]
+pub fn line(text: &str) -> Cow<'_, str> {
     let mut before = None;
     let is_harmless = |c| {
         let shown = shown(c, before);

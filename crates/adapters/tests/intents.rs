@@ -51,21 +51,36 @@ fn announce_uncounted(parent: &Actor, child: &Actor, tool_call_id: Option<&str>)
 }
 
 #[test]
-fn nothing_comes_for_a_child_that_nobody_announced() {
-    let (stage, elsewhere) = (Stage::new(), Stage::new());
-    let stranger = elsewhere.root().spawn("n1");
+fn a_child_that_nobody_announced_is_opened_by_its_first_event_and_named_by_a_late_spawn() {
+    let stage = Stage::new();
     let root = stage.root();
-    let (mut intents, mut seen) = (Intents::default(), 0);
-    stranger.say("Hello.");
-    stranger.call("read", "{}");
-    stranger.end(Outcome::Completed);
-    for event in elsewhere.events().iter().skip(1) {
-        intents.event(event, &mut |_| seen += 1);
-    }
-    assert_eq!(seen, 0);
-    // What comes of a spawned child afterwards is not hurt by it.
-    root.spawn("n2").say("Hi.");
-    assert_eq!(cards(&stage), ["+spawn:ses_1", "spawn:ses_1:Hi."]);
+    let child = root.spawn("n1");
+    child.say("Before.");
+    announce_uncounted(&root, &child, None);
+    child.say("After.");
+    child.end(Outcome::Completed);
+    announce_uncounted(&root, &child, Some("k"));
+    let events = stage.events();
+    let seen = |events: &[std::sync::Arc<Event>]| {
+        let (mut intents, mut seen) = (Intents::default(), Vec::new());
+        for event in events {
+            intents.event(event, &mut |intent| seen.extend(word(intent)));
+        }
+        seen
+    };
+    // Its spawn is missing, and comes behind its first words.
+    let expected = [
+        "+spawn:ses_1",
+        "spawn:ses_1:Before.",
+        "~spawn:ses_1",
+        "spawn:ses_1:After.",
+        "-spawn:ses_1",
+        "+spawn:ses_1#2",
+    ];
+    assert_eq!(seen(&events[1..]), expected);
+    // Of one that says nothing but its end there is nothing to show.
+    let end = events.len() - 2;
+    assert!(seen(&events[end..=end]).is_empty());
 }
 
 #[test]

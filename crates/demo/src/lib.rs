@@ -43,3 +43,4 @@ mod workspace;
 pub use cli::main;
 pub use plan::{Node, Pace, Plan};
 pub use run::{Run, StartError};
+pub use tools::TOOLS;

@@ -4,6 +4,7 @@ mod acp;
 mod demo;
 mod descriptors;
 mod event_logs;
+mod results;
 mod serve;
 mod signals;
 

@@ -158,7 +158,8 @@ async fn read_all(stream: TcpStream) -> (Vec<usize>, Value) {
     tokio::task::spawn_blocking(|| read(stream).unwrap()).await.unwrap()
 }
 
-#[tokio::test(flavor = "multi_thread")]
+// On one thread: for each more the allocator keeps an arena, of which it gives little back, and which of them has what is chance.
+#[tokio::test]
 async fn a_client_that_does_not_read_costs_no_more_than_is_kept() {
     // Its agents wait, and once it reads nothing is missing.
     let offered = Offered::default();

@@ -2,7 +2,7 @@
 
 use std::{error::Error, fmt, future, sync::Arc};
 
-use anabranch_proto::{Admitted, Message};
+use anabranch_proto::{Admitted, EventId, Message};
 use futures::future::BoxFuture;
 use tokio::sync::watch;
 
@@ -15,7 +15,7 @@ use tokio::sync::watch;
 pub trait EventLog: fmt::Debug + Send + Sync {
     /// Appends events, in order and without gaps in their numbers, the first of which is 1. Never waits.
     ///
-    /// What the log has already is not appended again.
+    /// What the log has already is not appended again, as far as it can tell that it is the same: of its last events.
     ///
     /// # Errors
     /// When the log takes no more, or the batch does not follow what it has; nothing of the batch was appended.
@@ -113,8 +113,9 @@ pub enum AppendError {
         /// The number that came.
         found: u64,
     },
-    /// The log has another event with a number of the batch's: two write to it.
-    #[error("the log has another event with the number {seq}: a log has one writer")]
+    /// The log has another event with a number of the batch's: two write to it. Or it has had one for so long that it cannot
+    /// tell.
+    #[error("the log has another event with the number {seq}, or cannot tell: a log has one writer")]
     Conflict {
         /// The number.
         seq: u64,
@@ -132,18 +133,18 @@ impl AppendError {
 
     /// What of a batch a log does not have yet, whose last event has the number `last`.
     ///
-    /// `known` gives the event that the log has under a number; none where it cannot tell.
+    /// `known` gives the id of the event that the log has under a number; none where it cannot tell any more.
     ///
     /// # Errors
-    /// When there would be a gap, or the batch has other events than the log.
+    /// When there would be a gap, or the batch has other events than the log, or none that can be told to be the same.
     pub fn check<'batch, 'log>(
         last: u64,
         batch: &'batch [Admitted],
-        known: impl Fn(u64) -> Option<&'log Admitted>,
+        known: impl Fn(u64) -> Option<&'log EventId>,
     ) -> Result<&'batch [Admitted], Self> {
         let (again, fresh) = batch.split_at(batch.partition_point(|admitted| admitted.seq <= last));
         for Admitted { seq, event, .. } in again {
-            if known(*seq).is_some_and(|known| known.event.id != event.id) {
+            if known(*seq) != Some(&event.id) {
                 return Err(Self::Conflict { seq: *seq });
             }
         }

@@ -120,7 +120,9 @@ impl EventLog for MemoryLog {
     fn append(&self, batch: &[Admitted]) -> Result<(), AppendError> {
         let mut kept = self.lock();
         // The last event is never forgotten.
-        let fresh = AppendError::check(kept.last().unwrap_or_default(), batch, |number| kept.at(number))?;
+        let fresh = AppendError::check(kept.last().unwrap_or_default(), batch, |number| {
+            kept.at(number).map(|admitted| &admitted.event.id)
+        })?;
         for admitted in fresh {
             kept.push(admitted, self.retention);
         }

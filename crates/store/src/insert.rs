@@ -3,14 +3,14 @@
 use std::collections::{HashMap, HashSet};
 
 use anabranch_proto::{
-    Admitted, Event, EventKind, Outcome, Scope, SessionId, SpawnMechanism, event::MessageOrigin, native,
+    Admitted, Event, EventId, EventKind, Outcome, Scope, SessionId, SpawnMechanism, event::MessageOrigin,
 };
 use rusqlite::{
     Connection, ErrorCode, OptionalExtension as _, ToSql, params,
     types::{ToSqlOutput, ValueRef},
 };
 
-use crate::StoreError;
+use crate::{StoreError, encode::Encoded};
 
 /// What the database has of one tree.
 #[derive(Debug)]
@@ -81,34 +81,39 @@ impl Known {
         Ok(Self { sessions, root_session, running, bytes: u64::try_from(bytes).unwrap_or(0) })
     }
 
-    /// Writes a batch within a transaction.
+    /// Writes some events within a transaction.
     pub(crate) fn insert(
         &mut self,
         connection: &Connection,
         (root, id): (i64, &SessionId),
-        batch: &[Admitted],
+        events: &[Admitted],
+        made: Result<Encoded, (u64, String)>,
         now: i64,
-        json: &mut Vec<u8>,
     ) -> Result<Rest, StoreError> {
+        let unwritable = |seq, problem| StoreError::Unwritable { session: id.clone(), seq, problem };
+        let made = made.map_err(|(seq, problem)| unwritable(seq, problem))?;
         let mut rest = Rest::Unchanged;
         let mut insert = connection.prepare_cached(
             "INSERT INTO event (root, seq, session, kind, at, json) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
         )?;
-        for Admitted { seq, event, .. } in batch {
-            let unwritable =
-                |problem: String| StoreError::Unwritable { session: id.clone(), seq: *seq, problem };
-            json.clear();
-            native::write(Some(*seq), event, json).map_err(|error| unwritable(error.to_string()))?;
-            let session = self.session(connection, root, event)?;
+        // Mostly that of the last.
+        let mut last: Option<(&Scope, i64)> = None;
+        for (Admitted { seq, event, .. }, (json, at)) in events.iter().zip(made.texts()) {
+            let session = match last {
+                Some((scope, session)) if scope.same_run(&event.scope) => session,
+                Some(_) | None => self.session(connection, root, event)?,
+            };
+            last = Some((&event.scope, session));
             let number = i64::try_from(*seq).unwrap_or(i64::MAX);
-            let at = event.created_at.to_string();
             let row = params![root, number, session, event.kind.tag(), at, Text(json)];
             insert.execute(row).map_err(|error| match error.sqlite_error_code() {
-                Some(ErrorCode::TooBig | ErrorCode::ConstraintViolation) => unwritable(error.to_string()),
+                Some(ErrorCode::TooBig | ErrorCode::ConstraintViolation) => {
+                    unwritable(*seq, error.to_string())
+                }
                 Some(_) | None => error.into(),
             })?;
             self.bytes += json.len() as u64;
-            if self.note(connection, root, session, event, &at)? == Rest::Paused {
+            if self.note(connection, root, session, event, at)? == Rest::Paused {
                 let mut pause = connection
                     .prepare_cached("INSERT INTO pause (root, seq, bytes, at) VALUES (?1, ?2, ?3, ?4)")?;
                 pause.execute(params![root, number, i64::try_from(self.bytes).unwrap_or(i64::MAX), now])?;
@@ -253,6 +258,17 @@ pub(crate) fn root(
             Ok((row.get(0)?, row.get(1)?, number(row.get(3)?), number(row.get(2)?)))
         })
         .optional()
+}
+
+/// The ids of the last events of a root, at most so many, in order.
+pub(crate) fn last_ids(connection: &Connection, root: i64, max: u32) -> rusqlite::Result<Vec<EventId>> {
+    let mut query = connection.prepare_cached(
+        "SELECT coalesce(json ->> '$.event.id', json ->> '$.id') FROM event WHERE root = ?1 ORDER BY seq DESC LIMIT ?2",
+    )?;
+    let ids = query.query_map(params![root, max], |row| row.get::<_, String>(0).map(EventId::new))?;
+    let mut ids: Vec<_> = ids.collect::<Result<_, _>>()?;
+    ids.reverse();
+    Ok(ids)
 }
 
 /// The outcome of that name.

@@ -8,7 +8,7 @@ use std::{
     },
 };
 
-use anabranch_proto::{Admitted, SessionId};
+use anabranch_proto::{Admitted, EventId, SessionId};
 use anabranch_session::AppendError;
 use tokio::sync::watch;
 
@@ -56,13 +56,18 @@ impl Log {
     pub(crate) fn new(
         (id, epoch, root): (SessionId, String, i64),
         (last, forgotten): (u64, u64),
+        ids: Vec<EventId>,
         options: &StoreOptions,
     ) -> Self {
+        let mut tail = Tail::new(last, options);
+        for id in ids {
+            tail.remember(id);
+        }
         Self {
             id,
             epoch,
             root,
-            state: Mutex::new(State { tail: Tail::new(last, options), is_queued: false, fault: None }),
+            state: Mutex::new(State { tail, is_queued: false, fault: None }),
             readable: watch::Sender::new(last),
             durable: watch::Sender::new(last),
             forgotten: AtomicU64::new(forgotten),

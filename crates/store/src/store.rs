@@ -386,6 +386,10 @@ struct Ended(Arc<Shared>);
 impl Ended {
     /// The file is free, and all is written or not.
     fn say(&self, written: &Result<(), StoreError>) {
+        if let Err(error) = written {
+            let error: &dyn std::error::Error = error;
+            tracing::error!(error, "the store was closed and could not write all that was appended");
+        }
         let why = written.as_ref().err().cloned().unwrap_or(StoreError::Closed);
         for closer in self.0.ended(&why) {
             // Whoever closed it may be gone by now.

@@ -2,7 +2,7 @@
 
 use std::{collections::VecDeque, ops::Range};
 
-use anabranch_proto::{Admitted, EventKind};
+use anabranch_proto::{Admitted, EventId, EventKind};
 use anabranch_session::AppendError;
 
 use crate::{Barriers, StoreOptions};
@@ -17,6 +17,9 @@ pub(crate) const READ_BYTES: usize = 4 << 20;
 /// How many bytes of a session's events wait for no others to be committed with them.
 pub(crate) const EAGER_BYTES: usize = 256 << 10;
 
+/// Of how many events it is known by their ids that they are not appended again.
+pub(crate) const IDS: usize = 1_024;
+
 /// Whether what was appended is to be written without waiting for more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Urgency {
@@ -30,6 +33,8 @@ pub(crate) enum Urgency {
 #[derive(Debug)]
 pub(crate) struct Tail {
     events: VecDeque<(Admitted, usize)>,
+    /// The ids of the last events.
+    ids: VecDeque<EventId>,
     appended: u64,
     durable: u64,
     /// Barriers that are not durable, where readers are not to see them.
@@ -54,6 +59,7 @@ impl Tail {
     pub(crate) fn new(durable: u64, options: &StoreOptions) -> Self {
         Self {
             events: VecDeque::new(),
+            ids: VecDeque::new(),
             appended: durable,
             durable,
             held: VecDeque::new(),
@@ -67,7 +73,7 @@ impl Tail {
 
     /// Takes a batch.
     pub(crate) fn append(&mut self, batch: &[Admitted]) -> Result<Urgency, AppendError> {
-        let fresh = AppendError::check(self.appended, batch, |seq| self.at(seq))?;
+        let fresh = AppendError::check(self.appended, batch, |seq| self.id(seq))?;
         if fresh.is_empty() {
             return Ok(Urgency::None);
         }
@@ -78,6 +84,7 @@ impl Tail {
         for admitted in fresh {
             let bytes = admitted.event.approximate_own_bytes();
             self.appended = admitted.seq;
+            self.remember(admitted.event.id.clone());
             self.waiting += bytes;
             if is_barrier(&admitted.event.kind) {
                 urgency = Urgency::Now;
@@ -164,9 +171,17 @@ impl Tail {
         Place::Memory(events.map(|(admitted, _)| admitted.clone()).collect())
     }
 
-    fn at(&self, seq: u64) -> Option<&Admitted> {
-        let (admitted, _) = self.events.get(self.place(seq))?;
-        (admitted.seq == seq).then_some(admitted)
+    /// The next of the last events' ids.
+    pub(crate) fn remember(&mut self, id: EventId) {
+        if self.ids.len() == IDS {
+            self.ids.pop_front();
+        }
+        self.ids.push_back(id);
+    }
+
+    fn id(&self, seq: u64) -> Option<&EventId> {
+        let behind = usize::try_from(self.appended.checked_sub(seq)?).ok()?;
+        self.ids.get(self.ids.len().checked_sub(behind + 1)?)
     }
 
     /// Where the event with this number is, or would be.

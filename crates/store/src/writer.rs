@@ -12,7 +12,9 @@ use rusqlite::{Connection, TransactionBehavior, params};
 use ulid::Ulid;
 
 use crate::{
-    StoreError, forget,
+    StoreError,
+    encode::Encoder,
+    forget,
     insert::{self, Known, Rest},
     lock::{FileIdentity, WriterLock},
     log::Log,
@@ -24,6 +26,9 @@ use crate::{
 /// How many events of a session, and about how many bytes of them, one commit has at most.
 const COMMIT_EVENTS: usize = 8_192;
 const COMMIT_BYTES: usize = 8 << 20;
+
+/// Of how many events in the file it is known by their ids that they are not appended again.
+const LAST_IDS: u32 = 64;
 
 /// After a fault, how long until what waits is tried again.
 const RETRY: Duration = Duration::from_secs(1);
@@ -37,7 +42,8 @@ pub(crate) struct Writer {
     connection: Connection,
     file: Option<FileIdentity>,
     logs: HashMap<SessionId, Weak<Log>>,
-    json: Vec<u8>,
+    /// None after a panic: what was under way is nobody's.
+    encoder: Option<Encoder>,
     /// Nothing is tried before.
     not_before: Option<Instant>,
     /// What was forgotten and is still in the file.
@@ -58,7 +64,7 @@ impl Writer {
             garbage: forget::left_over(&connection)?,
             connection,
             logs: HashMap::new(),
-            json: Vec::new(),
+            encoder: None,
             not_before: None,
             ages_at: None,
             _lock: lock,
@@ -169,6 +175,7 @@ impl Writer {
             }
         }
         self.shared.put_back(more, Instant::now() + self.shared.options.linger);
+        paused.dedup();
         for root in paused {
             self.retain(root);
         }
@@ -202,21 +209,28 @@ impl Writer {
             return Err((0, StoreError::Gone { path: self.shared.path.clone() }));
         }
         let now = now();
+        let encoder = match self.encoder.take() {
+            Some(encoder) => encoder,
+            None => Encoder::start().map_err(|error| (0, error))?,
+        };
         let transaction = self.connection.transaction_with_behavior(TransactionBehavior::Immediate);
         let transaction = transaction.map_err(of_all)?;
-        for (index, (log, batch)) in batches.iter().enumerate() {
-            let mut known = log.known.lock().unwrap_or_else(PoisonError::into_inner);
-            let known = match &mut *known {
-                Some(known) => known,
-                none @ None => none.insert(
-                    Known::load(&transaction, log.root, &log.id).map_err(|error| (index, error.into()))?,
-                ),
-            };
-            let rest = known.insert(&transaction, (log.root, &log.id), batch, now, &mut self.json);
-            if rest.map_err(|error| (index, error))? == Rest::Paused {
-                paused.push(log.root);
-            }
-        }
+        let written =
+            encoder.each(batches.iter().map(|(_, batch)| batch.as_slice()), |index, events, made| {
+                let Some((log, _)) = batches.get(index) else { return Ok(()) };
+                let mut known = log.known.lock().unwrap_or_else(PoisonError::into_inner);
+                let known = match &mut *known {
+                    Some(known) => known,
+                    none @ None => none.insert(Known::load(&transaction, log.root, &log.id)?),
+                };
+                if known.insert(&transaction, (log.root, &log.id), events, made, now)? == Rest::Paused {
+                    paused.push(log.root);
+                }
+                Ok(())
+            });
+        // Not after a panic, which leaves something under way.
+        self.encoder = Some(encoder);
+        written?;
         transaction.commit().map_err(of_all)
     }
 
@@ -262,7 +276,8 @@ impl Writer {
         let found = insert::root(&self.connection, id)?;
         let (root, epoch, last, forgotten) =
             found.ok_or_else(|| StoreError::NoSession { session: id.clone() })?;
-        let log = Log::new((id.clone(), epoch, root), (last, forgotten), &self.shared.options);
+        let ids = insert::last_ids(&self.connection, root, LAST_IDS)?;
+        let log = Log::new((id.clone(), epoch, root), (last, forgotten), ids, &self.shared.options);
         let log = Arc::new(log);
         self.logs.retain(|_, log| log.strong_count() > 0);
         self.logs.insert(id.clone(), Arc::downgrade(&log));

@@ -54,8 +54,8 @@ pub(super) const TABLE: &[Mutant] = &[
     Mutant {
         name: "a tool's panic is not caught",
         file: "crates/pipeline/src/call_tool.rs",
-        old: "self.held = match catch(|| self.stream.as_mut().poll_next(cx)) {",
-        new: "self.held = match Ok::<_, String>(self.stream.as_mut().poll_next(cx)) {",
+        old: "let yielded = match catch(|| polled = self.stream.as_mut().poll_next(cx)) {",
+        new: "polled = self.stream.as_mut().poll_next(cx);\n            let yielded = match Ok::<_, String>(()) {",
     },
     Mutant {
         name: "results stand in the order in which calls end",

@@ -49,6 +49,7 @@ pub(super) const TABLE: &[Row] = &[
         never: &[],
         only_with: &[],
     },
+    // It has threads of its own for the disk, and runs under any runtime or none.
     Row {
         package: "anabranch-demo",
         may_use: &[

@@ -2,7 +2,8 @@
 
 use agent_client_protocol_schema::v1::{
     PermissionOption, PermissionOptionKind, RequestPermissionRequest, RequiresActionStateUpdate,
-    RunningStateUpdate, StateUpdate, SubagentUpdate, ToolCallStatus, ToolCallUpdate, ToolCallUpdateFields,
+    RunningStateUpdate, SessionId as WireSessionId, StateUpdate, SubagentUpdate, ToolCallStatus,
+    ToolCallUpdate, ToolCallUpdateFields,
 };
 use anabranch_proto::Metadata;
 
@@ -15,9 +16,18 @@ use super::{
     meta::About,
 };
 use crate::{
-    intent::{Answer, Ask, Asked, Call, Speaker},
+    intent::{Answer, Ask, Asked, Call, Child, Speaker},
     sanitize,
 };
+
+/// The state of a session that is at work and asks so many questions.
+pub(super) fn at_work(questions: usize) -> StateUpdate {
+    if questions == 0 {
+        StateUpdate::Running(RunningStateUpdate::new())
+    } else {
+        StateUpdate::RequiresAction(RequiresActionStateUpdate::new())
+    }
+}
 
 impl Client {
     pub(super) fn ask(&mut self, ask: Ask<'_>, metadata: &Metadata, out: &mut Out<'_>) {
@@ -94,15 +104,24 @@ impl Client {
         else {
             return;
         };
-        let before = run.questions;
-        run.questions = before.saturating_add_signed(change);
-        let state = match (before, run.questions) {
-            (0, 1) => StateUpdate::RequiresAction(RequiresActionStateUpdate::new()),
-            (1, 0) => StateUpdate::Running(RunningStateUpdate::new()),
-            _ => return,
-        };
+        run.questions = run.questions.saturating_add_signed(change);
         if run.shown == Shown::Session {
-            let update = SubagentUpdate::new(run.session.clone()).state(state);
+            self.count_in_session(child, change, out);
+        }
+    }
+
+    /// The same of a session, of which more than one run may be at work.
+    pub(super) fn count_in_session(&mut self, child: &Child, change: isize, out: &mut Out<'_>) {
+        let Some(runs) = self.sessions.get_mut(&child.session) else {
+            return;
+        };
+        let before = runs.questions;
+        runs.questions = before.saturating_add_signed(change);
+        let has_changed = (before == 0) != (runs.questions == 0);
+        // One that is idle says so itself.
+        if has_changed && runs.open > 0 {
+            let state = at_work(runs.questions);
+            let update = SubagentUpdate::new(WireSessionId::new(child.session.as_str())).state(state);
             self.tell_parent(child, update, out);
         }
     }

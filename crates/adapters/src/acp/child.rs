@@ -3,8 +3,8 @@
 use std::{collections::BTreeSet, sync::Arc};
 
 use agent_client_protocol_schema::v1::{
-    RunningStateUpdate, SessionCancelCapabilities, SessionId as WireSessionId, SessionUpdate, StateUpdate,
-    SubagentSessionCapabilities, SubagentUpdate, ToolCall, ToolCallStatus, ToolCallUpdateFields,
+    SessionCancelCapabilities, SessionId as WireSessionId, SessionUpdate, SubagentSessionCapabilities,
+    SubagentUpdate, ToolCall, ToolCallStatus, ToolCallUpdateFields,
 };
 use anabranch_proto::{Message as Final, Metadata, Outcome, SpawnMechanism, event::StreamComplete};
 use foldhash::HashSet;
@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 
 use super::{
     Message,
+    ask::at_work,
     body::PartKind,
     card::{self, Card, CardState, End, wire},
     client::{Client, Out, Run, Shown},
@@ -37,7 +38,8 @@ impl Client {
         };
         match shown {
             Shown::Session => {
-                let update = spawned_in(child, session.clone(), metadata);
+                let questions = self.sessions.get(&child.session).map_or(0, |runs| runs.questions);
+                let update = spawned_in(child, session.clone(), metadata).state(at_work(questions));
                 self.tell_parent(child, if is_known { update } else { granted(update) }, out);
                 self.link(child, out);
             }
@@ -120,6 +122,8 @@ impl Client {
                     runs.open = runs.open.saturating_sub(1);
                     runs.open
                 });
+                let asked = isize::try_from(run.questions).unwrap_or(isize::MAX);
+                self.count_in_session(child, asked.saturating_neg(), out);
                 // Where another run is at work, the session is not idle.
                 if open == 0 {
                     let update = SubagentUpdate::new(run.session.clone()).state(stop::idle(complete));
@@ -198,11 +202,9 @@ fn spawned(what: &str, child: &Child, metadata: &Metadata) -> About {
         .metadata(metadata)
 }
 
-/// What announces a child, or says that it runs again.
+/// What announces a child or says that it runs again, but for its state.
 fn spawned_in(child: &Child, session: WireSessionId, metadata: &Metadata) -> SubagentUpdate {
-    named(child, session)
-        .state(StateUpdate::Running(RunningStateUpdate::new()))
-        .meta(spawned("spawn_start", child, metadata).meta())
+    named(child, session).meta(spawned("spawn_start", child, metadata).meta())
 }
 
 /// The one thing that the client may do to a child: to cancel it.

@@ -44,6 +44,8 @@ pub(super) struct Runs {
     pub(super) last: Arc<str>,
     /// How many of those that are shown in the session have not ended. More than one only where a run began before the one before had ended.
     pub(super) open: usize,
+    /// How many questions of their calls are open.
+    pub(super) questions: usize,
 }
 
 /// A run that has not ended.
@@ -60,7 +62,7 @@ pub(super) struct Run {
     pub(super) depth: u32,
     /// Its calls that have not ended.
     pub(super) calls: BTreeSet<Arc<str>>,
-    /// How many questions of its calls are open.
+    /// How many of these are its own.
     pub(super) questions: usize,
     /// The blocks that are not complete and of which something was shown.
     pub(super) blocks: HashSet<BlockKey>,

@@ -26,10 +26,18 @@ pub(super) struct Child {
     pub(super) metadata: Metadata,
     /// Whether it may go on when the root's run has ended: nobody waits for it, or for somebody above it.
     pub(super) outlives: bool,
+    announced: Announced,
     state: State,
     /// In which run of the protocol it was announced last, counted from 1.
     pub(super) announced_in: u64,
     pub(super) owner: Owner,
+}
+
+/// Whether a run's spawn was seen, or an event of the run only.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Announced {
+    Yes,
+    NotYet,
 }
 
 /// How far a child's run is.
@@ -59,7 +67,12 @@ pub(super) struct Children {
 
 impl Children {
     /// Adds the run that is announced; nothing when it is known.
-    pub(super) fn add(&mut self, spawn: &SpawnSessionStart, metadata: &Metadata) -> Option<usize> {
+    pub(super) fn add(
+        &mut self,
+        spawn: &SpawnSessionStart,
+        announced: Announced,
+        metadata: &Metadata,
+    ) -> Option<usize> {
         let last = self.last(&spawn.child_session_id);
         let last_run = last.map_or(0, |last| last.run);
         let run = match spawn.run {
@@ -97,6 +110,7 @@ impl Children {
             info,
             metadata: metadata.clone(),
             outlives: above || spawn.spawn_mechanism != SpawnMechanism::Sync,
+            announced,
             state: State::Open,
             announced_in: 0,
             owner,
@@ -106,6 +120,18 @@ impl Children {
         self.all.push(child);
         self.open.insert(at);
         Some(at)
+    }
+
+    /// The number of a session's last run, where that was met before its spawn, which this is. It has been announced now.
+    pub(super) fn announced_late(&mut self, spawn: &SpawnSessionStart) -> Option<u32> {
+        let at = *self.sessions.get(&spawn.child_session_id)?.last()?;
+        let last = self.all.get_mut(at)?;
+        let is_it = last.announced == Announced::NotYet && spawn.run.is_none_or(|run| run == last.run);
+        if !is_it {
+            return None;
+        }
+        last.announced = Announced::Yes;
+        Some(last.run)
     }
 
     /// The run that a scope names; nothing when nobody announced it.

@@ -9,14 +9,17 @@ use anabranch_proto::{
 
 use super::{
     AgUi, Phase,
-    children::State,
+    children::{Announced, State},
     frame::{Body, RawEvent, SubagentOutcome, Value, code, in_words, no_metadata},
     ids::What,
     metadata::Own,
     owner::Owner,
     writer::Writer,
 };
-use crate::{intent::Asked, sanitize};
+use crate::{
+    intent::{Asked, learnt, met},
+    sanitize,
+};
 
 /// Whether an event has been shown.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -114,7 +117,10 @@ impl AgUi {
     fn about_runs(&mut self, event: &Event, to: &mut Writer<'_, '_>) -> Shown {
         let scope = &event.scope;
         if let EventKind::SpawnSessionStart(spawn) = &event.kind {
-            self.spawn(spawn, &event.metadata, to);
+            match self.children.announced_late(spawn) {
+                Some(run) => self.update(scope, &learnt(spawn, run), to),
+                None => self.begin(spawn, Announced::Yes, &event.metadata, to),
+            }
         } else if let EventKind::SessionUpdated(update) = &event.kind {
             self.update(scope, update, to);
         } else if let EventKind::StreamComplete(complete) = &event.kind {
@@ -136,14 +142,18 @@ impl AgUi {
         };
         // One that says nothing but its end has nothing to show.
         if self.children.of_scope(scope).is_none() && !matches!(event.kind, EventKind::StreamComplete(_)) {
-            let description = format!("Run {} task", scope.source_name);
-            let spawn = SpawnSessionStart::new(scope, SpawnMechanism::Manual, description);
-            self.spawn(&spawn, &event.metadata, to);
+            self.begin(&met(scope), Announced::NotYet, &event.metadata, to);
         }
     }
 
-    fn spawn(&mut self, spawn: &SpawnSessionStart, metadata: &Metadata, to: &mut Writer<'_, '_>) {
-        if let Some(at) = self.children.add(spawn, metadata) {
+    fn begin(
+        &mut self,
+        spawn: &SpawnSessionStart,
+        announced: Announced,
+        metadata: &Metadata,
+        to: &mut Writer<'_, '_>,
+    ) {
+        if let Some(at) = self.children.add(spawn, announced, metadata) {
             self.announce(at, to);
         }
     }

@@ -1,6 +1,6 @@
 //! Where runs of the protocol begin and end.
 
-use std::sync::Arc;
+use std::{collections::HashMap, sync::Arc};
 
 use anabranch_proto::{
     Event, EventKind, Outcome, Scope, Timestamp, ToolCallBlock, Usage, event::StreamComplete,
@@ -20,20 +20,26 @@ const PROTOCOL_VERSION: &str = "1.0";
 
 /// What models used since the run began.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Tally(Vec<TokenUsage>);
+pub(super) struct Tally {
+    entries: Vec<TokenUsage>,
+    /// Where each model's entry lies.
+    places: HashMap<Arc<str>, usize>,
+}
 
 impl Tally {
     pub(super) fn add(&mut self, model: &Arc<str>, usage: Usage) {
-        if !self.0.iter().any(|entry| entry.model == *model) {
-            self.0.push(TokenUsage {
+        let entries = &mut self.entries;
+        let at = *self.places.entry(Arc::clone(model)).or_insert_with(|| {
+            entries.push(TokenUsage {
                 model: Arc::clone(model),
                 input_tokens: 0,
                 output_tokens: 0,
                 cached_input_tokens: 0,
                 cache_write_input_tokens: 0,
             });
-        }
-        if let Some(entry) = self.0.iter_mut().find(|entry| entry.model == *model) {
+            entries.len().saturating_sub(1)
+        });
+        if let Some(entry) = self.entries.get_mut(at) {
             let add = |count: &mut u64, more: u64| *count = count.saturating_add(more).min(LARGEST);
             add(&mut entry.input_tokens, usage.input_tokens);
             add(&mut entry.output_tokens, usage.output_tokens);
@@ -178,7 +184,7 @@ impl AgUi {
         self.root.forget();
         self.phase = Phase::Between;
         let (thread_id, run_id) = (&*self.first.thread_id, &*self.run_id);
-        let usage = &*self.usage.0;
+        let usage = &*self.usage.entries;
         let outcome = complete.outcome;
         let finished = |outcome| Body::RunFinished { thread_id, run_id, outcome, usage };
         let error = complete.error.as_ref();
@@ -207,7 +213,7 @@ impl AgUi {
         let (thread_id, run_id) = (&*self.first.thread_id, &*self.run_id);
         let outcome = RunOutcome::Interrupt { interrupts: &interrupts };
         // The event is whoever's that asks, and the run is the root's.
-        let body = Body::RunFinished { thread_id, run_id, outcome, usage: &self.usage.0 };
+        let body = Body::RunFinished { thread_id, run_id, outcome, usage: &self.usage.entries };
         to.with(no_metadata()).put(None, body);
     }
 
@@ -255,7 +261,7 @@ impl AgUi {
             self.children.set(at, State::Ended);
         }
         self.root.close(&mut to);
-        to.put(None, Body::RunError { message: MESSAGE, code: CODE, usage: &self.usage.0 });
+        to.put(None, Body::RunError { message: MESSAGE, code: CODE, usage: &self.usage.entries });
     }
 
     /// The ids of the next run, from the caller.

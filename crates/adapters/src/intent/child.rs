@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
-use anabranch_proto::{SessionId, SourceType, SpawnMechanism, event::SessionUpdated};
+use anabranch_proto::{
+    ChildScope, SessionId, SourceType, SpawnMechanism,
+    event::{SessionUpdated, SpawnSessionStart},
+};
 
 /// One run of a child session, as it is known so far.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,6 +47,21 @@ impl Child {
         self.source_type = update.source_type.unwrap_or(self.source_type);
         self.call = self.call.take().or(call);
     }
+}
+
+/// The spawn that nobody saw, as far as a scope says what was in it.
+pub(crate) fn met(scope: &ChildScope) -> SpawnSessionStart {
+    SpawnSessionStart::new(scope, SpawnMechanism::Manual, format!("Run {} task", scope.source_name))
+}
+
+/// What a spawn says of a run that was met before.
+pub(crate) fn learnt(spawn: &SpawnSessionStart, run: u32) -> SessionUpdated {
+    SessionUpdated::new(&spawn.child_session_id, run)
+        .source_name(Some(Arc::clone(&spawn.source_name)))
+        .source_type(Some(spawn.source_type))
+        .description(Some(spawn.description.clone()))
+        .spawn_mechanism(Some(spawn.spawn_mechanism))
+        .tool_call_id(spawn.tool_call_id.clone())
 }
 
 /// Whose text, call or event it is.

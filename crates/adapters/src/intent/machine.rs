@@ -10,7 +10,7 @@ use foldhash::HashMap;
 
 use super::{
     Answer, Ask, Asked, BlockKind, Call, CallPiece, Child, CloseCall, CloseChild, CustomOf, Data, EndBlock,
-    Hint, Intent, Piece, Prompt, Speaker, UpdateChild, cards::CardIds,
+    Hint, Intent, Piece, Prompt, Speaker, UpdateChild, cards::CardIds, learnt, met,
 };
 
 /// Where intents go.
@@ -35,7 +35,9 @@ type Calls = HashMap<ToolCallId, CallCard>;
 struct Run {
     child: Child,
     state: State,
+    /// The event that announced it, or the first that was met.
     spawn: EventId,
+    announced: Announced,
     tool_call_id: Option<ToolCallId>,
     /// Empty once the run has ended.
     calls: Calls,
@@ -54,6 +56,19 @@ enum State {
     Closed,
 }
 
+/// Whether a child was met that nobody had announced.
+enum Met {
+    Now,
+    Not,
+}
+
+/// Whether a run's spawn was seen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Announced {
+    Yes,
+    NotYet,
+}
+
 impl Intents {
     /// Takes the next event and gives its intents, in order.
     #[expect(
@@ -62,8 +77,11 @@ impl Intents {
     )]
     pub fn event(&mut self, event: &Event, out: &mut Out<'_>) {
         let Some(mut place) = self.place(&event.scope) else {
-            // Who was not announced or has ended can still be the parent of somebody that is spawned.
-            return self.about_child(event, out);
+            return match self.meet(event, out) {
+                Met::Now => self.event(event, out),
+                // Who has ended can still be the parent of somebody that is spawned.
+                Met::Not => self.about_child(event, out),
+            };
         };
         let speaker = place.speaker;
         match &event.kind {
@@ -162,6 +180,30 @@ impl Intents {
         Some(Place { speaker: Speaker::Child(&run.child), calls: &mut run.calls, cards })
     }
 
+    /// Opens the card of a child that is met in its midst.
+    fn meet(&mut self, event: &Event, out: &mut Out<'_>) -> Met {
+        // One that says nothing but its end has nothing to show.
+        let scope = event.scope.child().filter(|_| !matches!(event.kind, EventKind::StreamComplete(_)));
+        let Some(scope) = scope.filter(|scope| self.last_run(&scope.child_session_id) < scope.run) else {
+            return Met::Not;
+        };
+        let call = scope.tool_call_id.as_ref();
+        let call = call.and_then(|call| self.calls_of_last(&scope.parent_session_id).get(call));
+        let call = call.map(|call| Arc::clone(&call.id));
+        self.open(met(scope), scope.run, (&event.id, Announced::NotYet), call, out);
+        Met::Now
+    }
+
+    fn last_run(&self, session: &SessionId) -> u32 {
+        self.sessions.get(session).and_then(|runs| runs.last()).map_or(0, |last| last.child.run)
+    }
+
+    /// The calls of a session's last run; the root's, where it is no child.
+    fn calls_of_last(&self, session: &SessionId) -> &Calls {
+        let last = self.sessions.get(session).and_then(|runs| runs.last());
+        last.map_or(&self.root_calls, |last| &last.calls)
+    }
+
     fn about_child(&mut self, event: &Event, out: &mut Out<'_>) {
         if let EventKind::SpawnSessionStart(spawn) = &event.kind {
             let call = self.card_of_call(&event.scope, spawn.tool_call_id.as_ref());
@@ -192,26 +234,42 @@ impl Intents {
         out: &mut Out<'_>,
     ) {
         let runs = self.sessions.entry(spawn.child_session_id.clone()).or_default();
-        let last = runs.last();
-        let last_run = last.map_or(0, |last| last.child.run);
+        let last_run = runs.last().map_or(0, |last| last.child.run);
+        if let Some(last) = runs.last_mut().filter(|last| last.is_announced_late_by(spawn)) {
+            last.announced = Announced::Yes;
+            last.spawn = event.clone();
+            last.tool_call_id.clone_from(&spawn.tool_call_id);
+            return self.update(&learnt(spawn, last_run), call, out);
+        }
         let run = match spawn.run {
             Some(run) if run <= last_run => return,
             Some(run) => run,
             // Who does not count runs (an RFC line) means the next one, unless this announces the last one again.
-            None if last.is_some_and(|last| last.is_announced_again_by(event, spawn)) => return,
+            None if runs.last().is_some_and(|last| last.is_announced_again_by(event, spawn)) => return,
             None => match last_run.checked_add(1) {
                 Some(run) => run,
                 None => return,
             },
         };
+        self.open(spawn.clone(), run, (event, Announced::Yes), call, out);
+    }
+
+    fn open(
+        &mut self,
+        spawn: SpawnSessionStart,
+        run: u32,
+        (event, announced): (&EventId, Announced),
+        call: Option<Arc<str>>,
+        out: &mut Out<'_>,
+    ) {
         let child = Child {
-            session: spawn.child_session_id.clone(),
             run,
-            parent: spawn.parent_session_id.clone(),
             card: self.cards.of_child(&spawn.child_session_id, run),
             result: self.cards.of_result(&spawn.child_session_id, run),
-            name: Arc::clone(&spawn.source_name),
-            description: spawn.description.as_str().into(),
+            session: spawn.child_session_id,
+            parent: spawn.parent_session_id,
+            name: spawn.source_name,
+            description: spawn.description.into(),
             mechanism: spawn.spawn_mechanism,
             source_type: spawn.source_type,
             // Only the root lies at 0.
@@ -219,11 +277,12 @@ impl Intents {
             call,
         };
         out(Intent::OpenChild(&child));
-        runs.push(Run {
+        self.sessions.entry(child.session.clone()).or_default().push(Run {
             child,
             state: State::Open,
             spawn: event.clone(),
-            tool_call_id: spawn.tool_call_id.clone(),
+            announced,
+            tool_call_id: spawn.tool_call_id,
             calls: Calls::default(),
         });
     }
@@ -263,6 +322,11 @@ fn at(runs: &[Run], run: u32) -> Option<usize> {
 }
 
 impl Run {
+    /// Whether a spawn is that of this run, which was met before.
+    fn is_announced_late_by(&self, spawn: &SpawnSessionStart) -> bool {
+        self.announced == Announced::NotYet && spawn.run.is_none_or(|run| run == self.child.run)
+    }
+
     fn is_announced_again_by(&self, event: &EventId, spawn: &SpawnSessionStart) -> bool {
         self.state == State::Open
             || self.spawn == *event

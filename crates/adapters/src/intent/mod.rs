@@ -13,7 +13,9 @@
 //! - Card ids are unique in the root session: `spawn:<child>` for a child's first run and `spawn:<child>#2` for its
 //!   second; the call's own id for a call of the root and `<child>/<call>` for a child's, since models use `call_0`
 //!   again and again. Where an id is taken all the same, a `#2` is appended.
-//! - A spawn that is announced twice opens one card. (The session's processor drops the second; this holds without it.)
+//! - A spawn that is announced twice opens one card, and a child that nobody announced is opened by its first event, whose
+//!   scope says who it is; its spawn, if it comes later, is an update. (The session's processor sees to both; this holds
+//!   without it.)
 //!
 //! # What each kind of event becomes
 //! | event | intents |
@@ -42,9 +44,11 @@ mod cards;
 mod child;
 mod machine;
 
+#[cfg(any(feature = "acp", feature = "text"))]
 pub(crate) use block::BlockKey;
 pub use block::BlockKind;
 pub use child::{Child, Speaker};
+pub(crate) use child::{learnt, met};
 pub use machine::Intents;
 
 use std::sync::Arc;

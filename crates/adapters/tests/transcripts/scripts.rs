@@ -2,7 +2,7 @@
 
 use anabranch_proto::{
     ErrorInfo, ErrorType, Event, EventId, EventKind, Fields, Metadata, Outcome, Scope, SpawnMechanism,
-    TextOrBlocks, ToolCallBlock, ToolResultBlock, ToolResultState,
+    TextOrBlocks, ToolCallBlock, ToolCallId, ToolResultBlock, ToolResultState,
     event::{
         ConfirmResult, Custom, DataBlockDelta, DataBlockEnd, DataBlockStart, DataPart,
         ExternalExecutionResult, HintBlockEvent, ModelCallEnd, ModelCallStart, RequireExternalExecution,
@@ -57,6 +57,8 @@ pub(crate) const ALL: &[(&str, Script)] = &[
     ("announced_again", announced_again),
     ("two_questions", two_questions),
     ("results_go_to_the_parent", results_go_to_the_parent),
+    ("missing_spawn", missing_spawn),
+    ("unicode_cut_anywhere", unicode_cut_anywhere),
 ];
 
 /// The script of this name.
@@ -594,6 +596,52 @@ fn results_go_to_the_parent(stage: &Stage) {
     parent.result(&inner, "resume_subagent", ToolResultState::Success, "Whole.");
     parent.end_saying(Outcome::Completed, "Done.");
     root.result(&call, "spawn_subagent", ToolResultState::Success, "Done.");
+    root.end(Outcome::Completed);
+}
+
+/// Nobody announces a child, whose scope names the call that it is of. The spawn of another comes late.
+fn missing_spawn(stage: &Stage) {
+    let root = stage.root();
+    root.begin("Go");
+    let call = root.call("spawn_subagent", "{}");
+    let (lost, _) = root.spawning("n1").call(&call).unannounced();
+    let (late, spawn) = root.spawning("n2").description("Look around").unannounced();
+    lost.begin("Left");
+    lost.say("Nobody announced me.");
+    late.say("Before.");
+    root.emit(spawn);
+    late.say("After.");
+    // One of whom nothing comes but its end.
+    let (silent, _) = root.spawning("n3").unannounced();
+    silent.emit(StreamComplete::new(Outcome::Completed));
+    lost.use_tool("read", "{}", "a");
+    lost.end_saying(Outcome::Completed, "Nobody announced me.");
+    late.end_saying(Outcome::Completed, "After.");
+    root.result(&call, "spawn_subagent", ToolResultState::Success, "Nobody announced me.");
+    root.end(Outcome::Completed);
+}
+
+/// A piece for each character, wherever that cuts what is one for a reader.
+fn unicode_cut_anywhere(stage: &Stage) {
+    let root = stage.root();
+    let child = root.spawn("n1");
+    let texts =
+        ["e\u{301}e\u{301}\n", "👩\u{200d}👩\u{200d}👧", "🇩🇪🇫🇷", "שלום\u{200f}", "a\r\nb", "❤\u{fe0f}"];
+    let (theirs, ours) = (child.open_text(), root.open_text());
+    for c in texts.concat().chars() {
+        child.delta(&theirs, c.encode_utf8(&mut [0; 4]));
+        root.delta(&ours, c.encode_utf8(&mut [0; 4]));
+    }
+    child.close_text(&theirs);
+    root.close_text(&ours);
+    let call = ToolCallId::new("c");
+    child.emit(ToolCallStart::new(child.reply(), &call, "write"));
+    for c in r#"{"text":"é👩"}"#.chars() {
+        child.emit(ToolCallDelta::new(child.reply(), &call, c));
+    }
+    child.emit(ToolCallEnd::new(child.reply(), &call));
+    child.result(&call, "write", ToolResultState::Success, "");
+    child.end(Outcome::Completed);
     root.end(Outcome::Completed);
 }
 

@@ -20,6 +20,10 @@ pub(crate) use scan::{PROGRESS, Progress};
 pub(crate) use selection::Selection;
 pub(crate) use write_result::write_result;
 
+/// The names of the tools that the demo's agents have, for whoever chooses among them.
+pub const TOOLS: [&str; 7] =
+    ["aggregate", "compare", "filter_rows", "join_parts", "read_csv", "spawn_subagent", "write_result"];
+
 /// A tool's result as the model reads it: compact JSON.
 fn json(value: &impl serde::Serialize) -> Result<String, String> {
     serde_json::to_string(value).map_err(|error| error.to_string())

@@ -183,6 +183,9 @@ impl Connection {
     }
 
     fn new_session(&self, request: &NewSessionRequest) -> Result<NewSessionResponse, Error> {
+        if !request.cwd.is_absolute() {
+            return Err(Refusal::Folder(request.cwd.display().to_string()).into());
+        }
         let root = self.sessions.add(|| self.start(request))?;
         let id = root.session.id().as_str();
         let acp = if root.grants { Acp::sessions(id) } else { Acp::cards(id) };

@@ -20,6 +20,8 @@ pub(super) enum Refusal {
     TooLong { bytes: usize, most: usize },
     #[error("a connection has at most {0} sessions; close one with session/close")]
     TooMany(usize),
+    #[error("the folder of a session is an absolute path; `{0}` is not")]
+    Folder(String),
     #[error("cursors are not known here: session/list answers with all sessions at once")]
     Cursor,
 }

@@ -1,6 +1,6 @@
 //! Agents for the clients of the protocol.
 
-use std::{fmt, path::PathBuf, sync::Arc};
+use std::{fmt, future, path::PathBuf, sync::Arc};
 
 use agent_client_protocol::{Agent as AgentRole, ConnectTo};
 use anabranch_proto::SessionId;
@@ -60,8 +60,23 @@ impl AcpServer {
     /// # Panics
     /// Outside a tokio runtime.
     pub async fn serve_stdio(self) -> Result<(), AcpError> {
+        self.serve_stdio_until(future::pending()).await
+    }
+
+    /// Serves the client at stdin and stdout, until stdin ends or `stop` is ready: what runs then is stopped, and its logs
+    /// have their ends.
+    ///
+    /// # Errors
+    /// When the connection breaks off.
+    ///
+    /// # Panics
+    /// Outside a tokio runtime.
+    pub async fn serve_stdio_until(
+        self,
+        stop: impl Future<Output = ()> + Send + 'static,
+    ) -> Result<(), AcpError> {
         let flow = Flow::counted();
-        let stdio = Stdio { flow: flow.clone() };
+        let stdio = Stdio { flow: flow.clone(), stop: Box::pin(stop) };
         Connection::serve(self, stdio, flow).await
     }
 

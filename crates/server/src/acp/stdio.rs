@@ -1,19 +1,29 @@
 //! Stdin and stdout, line by line.
 
-use std::io;
+use std::{fmt, io};
 
 use agent_client_protocol::{Agent as AgentRole, ConnectTo, Error, Lines, Role};
 use blocking::Unblock;
-use futures::{AsyncBufReadExt as _, AsyncRead, AsyncWriteExt as _, Stream, io::BufReader, sink, stream};
+use futures::{
+    AsyncBufReadExt as _, AsyncRead, AsyncWriteExt as _, Stream, StreamExt as _, future::BoxFuture,
+    io::BufReader, sink, stream,
+};
 
 use super::flow::Flow;
 
 /// The process's own stdin and stdout. The SDK's end at the first byte that is no UTF-8, with all sessions; here such a line is
 /// one of bad JSON, which is answered.
-#[derive(Debug)]
 pub(super) struct Stdio {
     /// Is told of each line that is written.
     pub(super) flow: Flow,
+    /// From when on no more is read.
+    pub(super) stop: BoxFuture<'static, ()>,
+}
+
+impl fmt::Debug for Stdio {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Stdio").field("flow", &self.flow).finish_non_exhaustive()
+    }
 }
 
 impl ConnectTo<AgentRole> for Stdio {
@@ -26,7 +36,7 @@ impl ConnectTo<AgentRole> for Stdio {
             stdout.flush().await?;
             Ok::<_, io::Error>((stdout, flow))
         }));
-        let incoming = Box::pin(lines(Unblock::new(io::stdin())));
+        let incoming = Box::pin(lines(Unblock::new(io::stdin())).take_until(self.stop));
         ConnectTo::<AgentRole>::connect_to(Lines::new(outgoing, incoming), client).await
     }
 }

@@ -1,8 +1,8 @@
 //! `anabranch acp`.
 
-use std::{env, error::Error, io, path::PathBuf, sync::Arc};
+use std::{error::Error, io, path::PathBuf, sync::Arc};
 
-use super::{demo::Demo, event_logs::EventLogs};
+use super::{demo::Demo, event_logs::EventLogs, results::Results, signals};
 use crate::acp::AcpServer;
 
 /// How to speak.
@@ -27,17 +27,20 @@ pub(super) async fn run(options: Options) -> Result<(), Box<dyn Error>> {
         .with_writer(io::stderr)
         .with_max_level(tracing::level_filters::LevelFilter::WARN)
         .init();
+    let stop = signals::stop()?;
     let plan = options.demo.plan();
+    // An editor's folder is not written to.
+    let results = Results::new(None)?;
+    let folder = results.folder().to_owned();
     let server = AcpServer::new(move |new| {
-        // An editor's folder is not written to. The session's id is nobody's to guess.
-        let folder = env::temp_dir().join(format!("anabranch-demo-{}", new.id));
-        plan.clone().out(folder).agent()
+        // The session's id is nobody's to guess.
+        plan.clone().out(folder.join(new.id.as_str())).agent()
     });
     let server = server.always_cards(options.cards);
-    let Some(folder) = options.log_events else { return Ok(server.serve_stdio().await?) };
+    let Some(folder) = options.log_events else { return Ok(server.serve_stdio_until(stop).await?) };
     let logs = Arc::new(EventLogs::new(folder)?);
     let kept = Arc::clone(&logs);
-    server.watched_by(move |session| kept.keep(session)).serve_stdio().await?;
+    server.watched_by(move |session| kept.keep(session)).serve_stdio_until(stop).await?;
     logs.end().await?;
     Ok(())
 }

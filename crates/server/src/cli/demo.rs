@@ -1,8 +1,8 @@
 //! What the demo's agents do.
 
-use anabranch_demo::{Node, Pace, Plan};
+use anabranch_demo::{Node, Pace, Plan, TOOLS};
 use anabranch_proto::Json;
-use clap::ValueEnum as _;
+use clap::{ValueEnum as _, builder::PossibleValuesParser};
 use serde::Deserialize;
 
 use crate::Unusable;
@@ -19,7 +19,7 @@ pub(super) struct Demo {
     nested: bool,
 
     /// Ask before this tool of the demo's runs, such as `write_result`; may be given again
-    #[arg(long, value_name = "TOOL")]
+    #[arg(long, value_name = "TOOL", value_parser = PossibleValuesParser::new(TOOLS))]
     ask: Vec<String>,
 
     /// Make the first tool of this node of the demo's fail; may be given again
@@ -57,6 +57,12 @@ impl Demo {
         let mut demo = self.clone();
         demo.quick |= wanted.quick;
         demo.nested |= wanted.nested;
+        if let Some(unknown) = wanted.ask.iter().find(|tool| !TOOLS.contains(&tool.as_str())) {
+            return Err(Unusable::new(format!(
+                "`ask` names `{unknown}`, and the demo's tools are {}",
+                TOOLS.join(", ")
+            )));
+        }
         demo.ask.extend(wanted.ask);
         for node in wanted.fail {
             demo.fail.push(Node::from_str(&node, false).map_err(|_| {
@@ -79,7 +85,7 @@ mod tests {
         {
             assert!(demo.plan_with(Some(&Json::parse(options).unwrap())).is_ok(), "{options}");
         }
-        for options in [r#"{"asks":[]}"#, r#"{"ask":7}"#, r#"{"fail":["n9"]}"#] {
+        for options in [r#"{"asks":[]}"#, r#"{"ask":7}"#, r#"{"ask":["rm"]}"#, r#"{"fail":["n9"]}"#] {
             assert!(demo.plan_with(Some(&Json::parse(options).unwrap())).is_err(), "{options}");
         }
     }

@@ -1,9 +1,10 @@
 //! `anabranch serve`.
 
 use std::{
-    env, error, fs, io,
+    error, io,
     net::SocketAddr,
-    path::{Path, PathBuf},
+    num::NonZeroUsize,
+    path::PathBuf,
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
@@ -12,13 +13,11 @@ use std::{
 };
 
 use anabranch_adapters::ag_ui::Mode;
-use anabranch_proto::Stamp as _;
-use anabranch_runtime::SystemStamp;
 use clap::{Args, ValueEnum};
 use tokio::net::TcpListener;
 use tracing::Level;
 
-use super::{demo::Demo, descriptors, event_logs::EventLogs, signals};
+use super::{demo::Demo, descriptors, event_logs::EventLogs, results::Results, signals};
 use crate::{Limits, ServeError, Server, Sessions, Tokens};
 
 /// How to serve.
@@ -36,23 +35,23 @@ pub(super) struct Options {
     #[command(flatten)]
     demo: Demo,
     /// The most bytes of a request's body
-    #[arg(long, value_name = "BYTES", default_value_t = Limits::default().body)]
-    max_body: usize,
+    #[arg(long, value_name = "BYTES", default_value_t = at_least_one(Limits::default().body))]
+    max_body: NonZeroUsize,
     /// The most threads that are kept
-    #[arg(long, value_name = "NUMBER", default_value_t = Limits::default().threads)]
-    max_threads: usize,
+    #[arg(long, value_name = "NUMBER", default_value_t = at_least_one(Limits::default().threads))]
+    max_threads: NonZeroUsize,
     /// The most sessions that a tenant has
-    #[arg(long, value_name = "NUMBER", default_value_t = Limits::default().sessions_of_tenant)]
-    max_sessions: usize,
+    #[arg(long, value_name = "NUMBER", default_value_t = at_least_one(Limits::default().sessions_of_tenant))]
+    max_sessions: NonZeroUsize,
     /// The most sessions that all tenants have together
-    #[arg(long, value_name = "NUMBER", default_value_t = Limits::default().sessions)]
-    max_sessions_in_all: usize,
+    #[arg(long, value_name = "NUMBER", default_value_t = at_least_one(Limits::default().sessions))]
+    max_sessions_in_all: NonZeroUsize,
     /// The most streams of events that a tenant reads at once
-    #[arg(long, value_name = "NUMBER", default_value_t = Limits::default().readers)]
-    max_readers: usize,
+    #[arg(long, value_name = "NUMBER", default_value_t = at_least_one(Limits::default().readers))]
+    max_readers: NonZeroUsize,
     /// The most connections
-    #[arg(long, value_name = "NUMBER", default_value_t = Limits::default().connections)]
-    max_connections: usize,
+    #[arg(long, value_name = "NUMBER", default_value_t = at_least_one(Limits::default().connections))]
+    max_connections: NonZeroUsize,
     /// How many requests of a tenant may come in a second, and twice as many at once beyond that; 0 for as many as come
     #[arg(long, value_name = "NUMBER", default_value_t = Limits::default().rate)]
     max_rate: u32,
@@ -70,6 +69,10 @@ pub(super) struct Options {
     /// What is logged, on stderr
     #[arg(long, value_name = "LEVEL", default_value_t = Level::INFO)]
     log: Level,
+}
+
+fn at_least_one(number: usize) -> NonZeroUsize {
+    NonZeroUsize::new(number).unwrap_or(NonZeroUsize::MIN)
 }
 
 /// What clients are told of children.
@@ -90,11 +93,11 @@ pub(super) async fn run(options: Options) -> Result<(), Box<dyn error::Error>> {
     if tokens.is_none() && !options.addr.ip().is_loopback() {
         return Err(ServeError::Exposed { address: options.addr }.into());
     }
-    descriptors::provide(options.max_connections);
+    descriptors::provide(options.max_connections.get());
     let stop = signals::stop()?;
     let listener = TcpListener::bind(options.addr).await.map_err(ServeError::Io)?;
-    let temporary = || env::temp_dir().join(format!("anabranch-serve-{}", SystemStamp::new().event_id()));
-    let folder = options.out.clone().unwrap_or_else(temporary);
+    let results = Results::new(options.out.clone())?;
+    let folder = results.folder().to_owned();
     let server = server(&options, folder.clone());
     let sessions = sessions(&options, folder.clone());
     let server = if let Some(tokens) = tokens { server.tokens(tokens) } else { server };
@@ -108,9 +111,7 @@ pub(super) async fn run(options: Options) -> Result<(), Box<dyn error::Error>> {
         None => server.sessions(sessions),
     };
     let ended = server.serve(listener, stop).await;
-    if options.out.is_none() {
-        take_away(&folder);
-    }
+    drop(results);
     ended?;
     if let Some(logs) = logs {
         logs.end().await?;
@@ -127,11 +128,11 @@ fn server(options: &Options, folder: PathBuf) -> Server {
         plan.clone().out(folder.join(format!("thread-{thread}"))).agent()
     };
     let limits = Limits::default()
-        .body(options.max_body)
-        .threads(options.max_threads)
-        .sessions(options.max_sessions, options.max_sessions_in_all)
-        .readers(options.max_readers)
-        .connections(options.max_connections)
+        .body(options.max_body.get())
+        .threads(options.max_threads.get())
+        .sessions(options.max_sessions.get(), options.max_sessions_in_all.get())
+        .readers(options.max_readers.get())
+        .connections(options.max_connections.get())
         .rate(options.max_rate, options.max_rate.saturating_mul(2))
         .drain(Duration::from_secs(options.drain));
     let mode = match options.children {
@@ -149,13 +150,4 @@ fn sessions(options: &Options, folder: PathBuf) -> Sessions {
         let plan = demo.plan_with(new.options.as_ref())?;
         Ok(plan.out(folder.join(new.id.as_str())).agent())
     })
-}
-
-/// Takes the temporary folder away, where a result was written at all.
-fn take_away(folder: &Path) {
-    if let Err(error) = fs::remove_dir_all(folder)
-        && error.kind() != io::ErrorKind::NotFound
-    {
-        tracing::warn!(%error, folder = %folder.display(), "the temporary folder stays");
-    }
 }

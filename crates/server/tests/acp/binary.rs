@@ -13,6 +13,7 @@ use anabranch_proto::{
     grammar::{Profile, Verifier},
     native,
 };
+use serde_json::json;
 
 use crate::{Person, TEMPORARY, new_session, prompt, talk};
 
@@ -157,4 +158,68 @@ fn bytes_that_are_no_text_are_answered_and_those_behind_them_served() {
     assert_eq!(answer()["result"]["protocolVersion"], 1);
     drop(stdin);
     assert!(agent.wait().unwrap().success());
+}
+
+/// SIGTERM in mid-run is as an end of stdin: what runs is stopped, the log has its ends, and nothing temporary stays.
+#[cfg(unix)]
+#[test]
+fn a_signal_stops_what_runs_and_leaves_whole_logs() {
+    let folder = folder("acp-signal");
+    let logs = folder.join("logs");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_anabranch"));
+    command.args(["acp", "--log-events"]).arg(&logs).env("TMPDIR", &folder);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut agent = command.spawn().unwrap();
+    let mut stdin = agent.stdin.take().unwrap();
+    let mut lines = BufReader::new(agent.stdout.take().unwrap()).lines();
+    let mut line = || serde_json::from_str::<serde_json::Value>(&lines.next().unwrap().unwrap()).unwrap();
+    let mut send = |line: serde_json::Value| writeln!(stdin, "{line}").unwrap();
+    send(json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {"protocolVersion": 1}}));
+    line();
+    send(
+        json!({"jsonrpc": "2.0", "id": 2, "method": "session/new", "params": {"cwd": "here", "mcpServers": []}}),
+    );
+    let refused = line();
+    assert_eq!(refused["error"]["code"], -32602, "{refused}");
+    send(
+        json!({"jsonrpc": "2.0", "id": 3, "method": "session/new", "params": {"cwd": "/", "mcpServers": []}}),
+    );
+    let session = line()["result"]["sessionId"].clone();
+    let prompt = json!([{"type": "text", "text": "Compare them."}]);
+    send(
+        json!({"jsonrpc": "2.0", "id": 4, "method": "session/prompt", "params": {"sessionId": session, "prompt": prompt}}),
+    );
+    while line()["params"]["update"]["sessionUpdate"] != "tool_call" {}
+    assert!(Command::new("kill").arg(agent.id().to_string()).status().unwrap().success());
+    assert!(agent.wait().unwrap().success());
+    drop(stdin);
+    let (_, events) = logged(&logs);
+    let EventKind::StreamComplete(end) = &events.last().unwrap().event.kind else {
+        panic!("the last is the end")
+    };
+    assert_eq!(end.outcome, Outcome::Interrupted);
+    let left: Vec<_> = fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(left, ["logs"]);
+}
+
+#[test]
+fn options_that_mean_nothing_are_refused() {
+    let file = folder("acp-options").join("file");
+    fs::write(&file, "").unwrap();
+    let file = file.to_str().unwrap();
+    for (options, says) in [
+        (["acp", "--ask", "rm"], "possible values"),
+        (["serve", "--max-body", "0"], "zero"),
+        (["serve", "--max-threads", "0"], "zero"),
+        (["serve", "--out", file], "choose another folder"),
+    ] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_anabranch"));
+        command.args(options).stdin(Stdio::null());
+        if options[0] == "serve" {
+            command.args(["--addr", "127.0.0.1:0"]);
+        }
+        let ended = command.output().unwrap();
+        let said = String::from_utf8(ended.stderr).unwrap();
+        assert!(!ended.status.success() && said.contains(says), "{options:?}: {said}");
+    }
 }

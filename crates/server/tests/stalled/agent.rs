@@ -1,16 +1,17 @@
 //! The agent: a master with a sub-agent that talks.
 
-use std::process::ExitCode;
+use std::{process::ExitCode, time::Duration};
 
 use anabranch_pipeline::{FunctionTool, ToolCall};
 use anabranch_runtime::{
-    Agent, Model, ModelItem, ModelRequest, ModelStream, ScriptedModel, SpawnSubagent, Turn,
+    Agent, Limits, Model, ModelItem, ModelRequest, ModelStream, ScriptedModel, SpawnSubagent, Turn,
 };
 use anabranch_server::acp::AcpServer;
 use futures::{StreamExt as _, stream};
 use serde_json::json;
 
-/// The argument that makes this program the agent; how many pieces it says comes behind it.
+/// The argument that makes this program the agent; how many pieces it says comes behind it, and for how many milliseconds it
+/// waits for who reads.
 pub(crate) const SERVE: &str = "--serve";
 
 /// How often it tells on stderr how many pieces it has said.
@@ -20,17 +21,27 @@ pub(crate) const TOLD: usize = 1_000;
 pub(crate) const LAST: &str = "That is all.";
 pub(crate) const ANSWER: &str = "Done.";
 
-/// How many pieces the agent is to say, where this program is to be it.
-pub(crate) fn pieces(arguments: &[String]) -> Option<usize> {
-    match arguments {
-        [serve, pieces] if serve == SERVE => pieces.parse().ok(),
-        _ => None,
+/// How the agent is to be, where this program is to be it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Told {
+    pub(crate) pieces: usize,
+    pub(crate) stall: u64,
+}
+
+impl Told {
+    pub(crate) fn from(arguments: &[String]) -> Option<Self> {
+        match arguments {
+            [serve, pieces, stall] if serve == SERVE => {
+                Some(Self { pieces: pieces.parse().ok()?, stall: stall.parse().ok()? })
+            }
+            _ => None,
+        }
     }
 }
 
 #[tokio::main]
-pub(crate) async fn serve(pieces: usize) -> ExitCode {
-    match AcpServer::new(move |_| master(pieces)).serve_stdio().await {
+pub(crate) async fn serve(told: Told) -> ExitCode {
+    match AcpServer::new(move |_| master(told)).serve_stdio().await {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("{error}");
@@ -39,13 +50,14 @@ pub(crate) async fn serve(pieces: usize) -> ExitCode {
     }
 }
 
-fn master(pieces: usize) -> Agent {
+fn master(told: Told) -> Agent {
     let model = ScriptedModel::new("scripted")
         .turn(|_| Turn::new().call("spawn_subagent", json!({ "task": "Talk." })))
         .turn(|_| Turn::new().text(ANSWER));
     let note = FunctionTool::new("note", "Notes.", |_: NoArguments, _| async { Ok::<_, String>("noted") });
-    let worker = Agent::builder("worker", Talkative(pieces)).tool(note).build();
-    Agent::builder("master", model).tool(SpawnSubagent::new(worker)).build()
+    let worker = Agent::builder("worker", Talkative(told.pieces)).tool(note).build();
+    let limits = Limits::default().stall(Duration::from_millis(told.stall));
+    Agent::builder("master", model).tool(SpawnSubagent::new(worker)).limits(limits).build()
 }
 
 #[derive(serde::Deserialize, schemars::JsonSchema)]

@@ -54,17 +54,22 @@ pub(crate) struct Seen {
 impl Client {
     /// A client that knows sessions of sub-agents.
     pub(crate) fn of_sessions(pieces: usize) -> Self {
-        Self::new(pieces, &json!({ "subagents": {} }))
+        Self::of_impatient_sessions(pieces, 60_000)
+    }
+
+    /// The same, of an agent that waits for so many milliseconds for who reads.
+    pub(crate) fn of_impatient_sessions(pieces: usize, stall: u64) -> Self {
+        Self::new(pieces, stall, &json!({ "subagents": {} }))
     }
 
     /// One that does not.
     pub(crate) fn of_cards(pieces: usize) -> Self {
-        Self::new(pieces, &json!({}))
+        Self::new(pieces, 60_000, &json!({}))
     }
 
-    fn new(pieces: usize, capabilities: &Value) -> Self {
+    fn new(pieces: usize, stall: u64, capabilities: &Value) -> Self {
         let mut command = Command::new(env::current_exe().unwrap());
-        command.arg(agent::SERVE).arg(pieces.to_string());
+        command.arg(agent::SERVE).args([pieces.to_string(), stall.to_string()]);
         let mut process =
             command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let (stdin, stdout) = (process.stdin.take(), process.stdout.take().unwrap());
@@ -93,10 +98,14 @@ impl Client {
         let mut this = Self { process, id, stdin, stdout, offered, session: String::new(), _over: over };
         this.request(1, "initialize", &json!({ "protocolVersion": 1, "clientCapabilities": capabilities }));
         this.line();
-        this.request(2, "session/new", &json!({ "cwd": env!("CARGO_TARGET_TMPDIR"), "mcpServers": [] }));
-        let new = this.line();
-        new["result"]["sessionId"].as_str().unwrap().clone_into(&mut this.session);
+        this.session = this.new_session();
         this
+    }
+
+    pub(crate) fn new_session(&mut self) -> String {
+        self.request(2, "session/new", &json!({ "cwd": env!("CARGO_TARGET_TMPDIR"), "mcpServers": [] }));
+        let new = self.line();
+        new["result"]["sessionId"].as_str().expect("a session").to_owned()
     }
 
     fn request(&mut self, id: u64, method: &str, params: &Value) {

@@ -13,8 +13,9 @@ use std::{
 
 use self::client::Client;
 
-const TESTS: [(&str, fn()); 5] = [
+const TESTS: [(&str, fn()); 6] = [
     ("a_reader_that_stands_still_holds_the_agent_back_and_afterwards_has_everything", stands_still),
+    ("a_reader_that_is_waited_for_no_longer_is_told_so_and_the_agent_lives_on", waited_for_no_longer),
     ("a_card_has_everything_at_its_end_however_late_it_is_read", reads_late),
     ("a_client_that_says_no_more_and_reads_no_more_ends_the_agent", closes_stdin),
     ("a_client_that_will_never_read_ends_the_agent", closes_stdout),
@@ -39,8 +40,8 @@ const BUFFERS: usize = 16 * 1024 * 1024;
 
 fn main() -> ExitCode {
     let arguments: Vec<_> = env::args().skip(1).collect();
-    if let Some(pieces) = agent::pieces(&arguments) {
-        return agent::serve(pieces);
+    if let Some(told) = agent::Told::from(&arguments) {
+        return agent::serve(told);
     }
     let filter = arguments.iter().find(|argument| !argument.starts_with('-'));
     let wanted = TESTS.iter().filter(|(name, _)| filter.is_none_or(|filter| name.contains(filter.as_str())));
@@ -97,6 +98,35 @@ fn stands_still() {
         let grown = peak.saturating_sub(before);
         assert!(grown <= LOG + BUFFERS + 4 * most + 4 * said.len(), "{grown} bytes were taken at most");
     }
+    client.close_stdin();
+    assert!(client.ended().success());
+}
+
+fn waited_for_no_longer() {
+    let pieces = 500_000;
+    let mut client = Client::of_impatient_sessions(pieces, 100);
+    let before = client.memory();
+    client.prompt();
+    // It goes on to its end, and what the log keeps is less than that.
+    client.until_it_stands_still(pieces);
+    let seen = client.read_to_the_answer();
+    let error = seen.answer["error"]["message"].as_str().unwrap();
+    assert!(error.contains("forgotten"), "{error}");
+    // What came is a beginning, and whatever was open is closed.
+    let child = seen.child.expect("the sub-agent was announced");
+    let said = agent::text(pieces);
+    assert!(said.starts_with(&seen.texts[&child]) && seen.texts[&child].len() < said.len());
+    let ends: Vec<_> = seen.lifecycle.iter().rev().take(2).collect();
+    assert!(
+        ends.contains(&&"unknown".to_owned()) && ends.contains(&&"call_0_0 failed".to_owned()),
+        "{ends:?}"
+    );
+    if let (Some((before, _)), Some((_, peak))) = (before, client.memory()) {
+        let grown = peak.saturating_sub(before);
+        let most = LOG + BUFFERS + 4 * (ON_THEIR_WAY + WAITING) + 4 * said.len();
+        assert!(grown <= most, "{grown} bytes were taken at most");
+    }
+    assert_ne!(client.new_session(), client.session);
     client.close_stdin();
     assert!(client.ended().success());
 }

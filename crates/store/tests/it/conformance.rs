@@ -1,6 +1,6 @@
 //! The store's logs keep the laws of a log, however the store is opened.
 
-use anabranch_session::{EventLog as _, conformance};
+use anabranch_session::{AppendError, EventLog as _, conformance};
 use anabranch_store::{Barriers, Retention, Safety, StoreOptions};
 
 use crate::support::Place;
@@ -50,6 +50,27 @@ async fn what_was_forgotten_is_one_gap() {
         let place = Place::new();
         conformance::what_was_forgotten_is_one_gap(&place.log(options).await).await;
     }
+}
+
+#[tokio::test]
+async fn a_store_that_was_opened_again_knows_its_last_events_and_refuses_what_it_cannot_tell() {
+    let all = conformance::conversation(4);
+    let place = Place::new();
+    let log = place.log(StoreOptions::new()).await;
+    log.append(&all[..150]).unwrap();
+    drop(log);
+    let store = place.open(StoreOptions::new()).await;
+    let log = store.log("ses_root").await.unwrap();
+    // What a program appends that was told nothing of what became of it.
+    log.append(&all[100..150]).unwrap();
+    assert_eq!(log.last(), 150);
+    assert!(matches!(log.append(&all[..10]), Err(AppendError::Conflict { seq: 1 })));
+    let mut other = anabranch_proto::Event::clone(&all[149].event);
+    other.id = "another".into();
+    let other = anabranch_proto::Admitted::new(150, other.into());
+    assert!(matches!(log.append(&[other]), Err(AppendError::Conflict { seq: 150 })));
+    log.append(&all[140..]).unwrap();
+    assert_eq!(conformance::follow(&log, 0, 200, 50).await, all);
 }
 
 #[tokio::test]

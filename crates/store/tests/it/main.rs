@@ -5,5 +5,6 @@ mod durability;
 mod faults;
 mod opening;
 mod retention;
+mod sessions;
 mod support;
 mod versions;

@@ -78,6 +78,15 @@ impl SpawnBuilder {
     /// Writes the spawn down; gives the child.
     #[expect(clippy::must_use_candidate, reason = "what it is for is what it writes down")]
     pub fn now(self) -> Actor {
+        let (parent, metadata) = (self.parent.clone(), self.parent.metadata().clone().merged(&self.metadata));
+        let (child, spawn) = self.unannounced();
+        parent.stage().push(parent.scope().clone(), metadata, spawn.into());
+        child
+    }
+
+    /// Writes nothing down: gives the child, and its spawn, which the parent can emit late or never.
+    #[must_use]
+    pub fn unannounced(self) -> (Actor, SpawnSessionStart) {
         let (session, subagent) = self.ids();
         let run = self
             .again
@@ -92,14 +101,12 @@ impl SpawnBuilder {
             .source_type(self.source_type)
             .depth(depth);
         let spawn = SpawnSessionStart::new(&scope, self.mechanism, description);
-        let stage = self.parent.stage();
-        let metadata = self.parent.metadata().clone().merged(&self.metadata);
-        stage.push(self.parent.scope().clone(), metadata, spawn.into());
         let metadata = self.metadata.with("subagent_id", subagent.as_str());
-        match self.again {
+        let child = match self.again {
             Some(child) => child.rescoped(Scope::from(scope), metadata),
-            None => Actor::new(stage.clone(), session, self.name, Scope::from(scope), metadata),
-        }
+            None => Actor::new(self.parent.stage().clone(), session, self.name, Scope::from(scope), metadata),
+        };
+        (child, spawn)
     }
 
     fn ids(&self) -> (SessionId, SubagentId) {

@@ -3,7 +3,10 @@
 use anabranch_adapters::{Adapter as _, acp::Acp, coalesce::Coalesce, encode::JsonLines};
 use anabranch_proto::{
     ErrorType, Event, Metadata, Outcome, SpawnMechanism, Timestamp, ToolCallBlock, ToolResultState,
-    event::{RequireUserConfirm, SpawnSessionStart, ToolResultEnd, ToolResultTextDelta},
+    event::{
+        RequireUserConfirm, SpawnSessionStart, TextBlockDelta, TextBlockEnd, ThinkingBlockDelta,
+        ToolResultEnd, ToolResultTextDelta,
+    },
 };
 use anabranch_testkit::{Actor, Stage, transcript};
 use proptest::prelude::*;
@@ -67,7 +70,8 @@ fn a_child_of_an_unknown_parent_is_a_card_and_no_parent_is_guessed() {
     let (_, _, grandchild) = grandchild(&stage);
     grandchild.say("Hello.");
     grandchild.end(Outcome::Completed);
-    let lines = transcript(encoder(Knows::Sessions), &stage.events()[1..]);
+    // Nothing of its parent was seen.
+    let lines = transcript(encoder(Knows::Sessions), &stage.events()[2..]);
     let seen = reader::check(&lines, Knows::Sessions);
     assert_eq!(seen.calls["spawn:ses_2"].text(), "Hello.");
     assert!(!lines.contains("subagent_update"), "{lines}");
@@ -129,10 +133,17 @@ fn a_child_that_nobody_announced_is_announced_once_and_named_later() {
     child.say("Before.");
     root.update(&child, |update| update.source_name(Some("analyst".into())));
     child.end(Outcome::Completed);
-    let sessions = lines(&stage, Knows::Sessions);
-    reader::check(&sessions, Knows::Sessions);
-    assert_eq!(sessions.matches(r#""title":"analyst""#).count(), 1);
-    assert!(lines(&stage, Knows::Cards).contains(r#""title":"Spawned: analyst""#));
+    // As the session's processor announces it, and where nobody did: then its first event says who it is.
+    for events in [&stage.events()[..], &stage.events()[1..]] {
+        let sessions = transcript(encoder(Knows::Sessions), events);
+        let seen = reader::check(&sessions, Knows::Sessions);
+        assert_eq!(sessions.matches(r#""title":"agent""#).count(), 1);
+        assert_eq!(sessions.matches(r#""title":"analyst""#).count(), 1);
+        assert_eq!(seen.state("ses_1"), "idle");
+        let cards = transcript(encoder(Knows::Cards), events);
+        assert_eq!(reader::check(&cards, Knows::Cards).calls["spawn:ses_1"].text(), "Before.");
+        assert!(cards.contains(r#""title":"Spawned: analyst""#));
+    }
 }
 
 #[test]
@@ -242,6 +253,47 @@ fn nothing_of_the_turn_is_open_behind_it() {
     );
     child.end_saying(Outcome::Completed, "Still at it.");
     assert_eq!(seen(&stage, Knows::Cards).calls["spawn:ses_1/result"].text(), "Still at it.");
+}
+
+#[test]
+fn nothing_of_the_turn_is_held_back_behind_it() {
+    let stage = Stage::new();
+    let root = stage.root();
+    let child = root.spawn("n1");
+    let (theirs, ours) = (child.open_text(), root.open_text());
+    child.delta(&theirs, "Not ");
+    child.delta(&theirs, "ended.");
+    root.delta(&ours, "No");
+    root.delta(&ours, "r mine.");
+    root.end(Outcome::Completed);
+    for acp in [Acp::cards("ses_0"), Acp::sessions("ses_0")] {
+        let (mut merged, mut said) = (Coalesce::new(acp), String::new());
+        for event in stage.events() {
+            merged.event(&event, &mut |message| said += &serde_json::to_string(&message).unwrap());
+        }
+        // A card is of the turn; what it says from then on is shown with its result.
+        let is_card = said.contains("spawn:ses_1");
+        assert!(said.contains("Nor mine.") && (is_card || said.contains("Not ended.")), "{said}");
+    }
+}
+
+#[test]
+fn a_thought_and_a_text_of_one_id_are_two_messages_and_nobodys_id_can_be_made_of_others() {
+    let stage = Stage::new();
+    let root = stage.root();
+    let child = root.spawn("n1");
+    for speaker in [&root, &child] {
+        speaker.emit(ThinkingBlockDelta::new("r", "b", "Hm."));
+        speaker.emit(TextBlockDelta::new("r", "b", "Yes."));
+        speaker.emit(TextBlockEnd::new("r", "b").text(Some("Yes.".to_owned())));
+    }
+    root.emit(TextBlockDelta::new("ses_1/r", "b", "Forged."));
+    root.emit(TextBlockDelta::new("ses_1", "r/b", "Forged."));
+    root.emit(TextBlockDelta::new("thought:r", "b", "Forged."));
+    let seen = seen(&stage, Knows::Sessions);
+    let texts: Vec<_> = seen.messages.values().map(|(_, _, text)| text.as_str()).collect();
+    assert_eq!(texts.iter().filter(|text| **text == "Forged.").count(), 3, "{texts:?}");
+    assert_eq!(texts.len(), 7, "{texts:?}");
 }
 
 #[test]
@@ -438,12 +490,19 @@ fn what_a_tool_wrote_is_linked() {
 }
 
 #[test]
-fn nothing_is_kept_for_children_that_nobody_announces() {
+fn nothing_is_kept_for_a_child_that_nobody_announced() {
     let stage = Stage::new();
-    talkative(&stage);
+    let text = talkative(&stage);
+    // What comes first announces it, so nothing of it has to wait.
+    let sessions = transcript(encoder(Knows::Sessions), &stage.events()[1..]);
+    reader::check(&sessions, Knows::Sessions);
+    assert_eq!(order(&sessions)[..2], ["ses_0 ses_1 running", "ses_1 größer 0"]);
+    let cards = transcript(encoder(Knows::Cards), &stage.events()[1..]);
+    assert_eq!(reader::check(&cards, Knows::Cards).calls["spawn:ses_1"].text(), text);
+    // Of one that says nothing but its end there is nothing to say.
+    let events = stage.events();
     for (knows, _) in MODES {
-        let lines = transcript(encoder(knows), &stage.events()[1..]);
-        assert_eq!(lines, "");
+        assert_eq!(transcript(encoder(knows), &events[events.len() - 1..]), "");
     }
 }
 
@@ -529,6 +588,32 @@ fn two_questions_are_both_asked_once_and_stay_until_they_are_answered() {
     for child in ["ses_1", "ses_2"] {
         assert_eq!(of(child), ["running", "requires_action", "running", "idle"]);
     }
+}
+
+#[test]
+fn a_session_asks_as_long_as_any_of_its_runs_does() {
+    let stage = Stage::new();
+    let root = stage.root();
+    let first = root.spawn("n1");
+    let ask = |run: &Actor| {
+        let call = run.call("delete", "{}");
+        let block = ToolCallBlock::new(&call, "delete", "{}");
+        run.emit(RequireUserConfirm::new(run.reply(), vec![block]));
+        call
+    };
+    let one = ask(&first);
+    // As no processor would have it: the next run begins before this one has ended.
+    let second = root.spawning("n1").again(&first).now();
+    let other = ask(&second);
+    first.result(&one, "delete", ToolResultState::Denied, "");
+    first.end(Outcome::Completed);
+    second.result(&other, "delete", ToolResultState::Denied, "");
+    ask(&second);
+    second.end(Outcome::Completed);
+    let states = order(&lines(&stage, Knows::Sessions));
+    let states: Vec<_> = states.iter().filter_map(|line| line.strip_prefix("ses_0 ses_1 ")).collect();
+    let (running, asks) = ("running", "requires_action");
+    assert_eq!(states, [running, asks, asks, running, asks, "idle"]);
 }
 
 #[test]

@@ -116,7 +116,14 @@ fn str<'v>(value: &'v Value, pointer: &str) -> &'v str {
     value.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
 }
 
+/// As many as for other properties would take long: each plays through all adapters.
+fn some() -> ProptestConfig {
+    ProptestConfig::with_cases(ProptestConfig::default().cases / 4)
+}
+
 proptest! {
+    #![proptest_config(some())]
+
 
     #[test]
     fn hostile_events_break_no_rule(events in hostile()) {

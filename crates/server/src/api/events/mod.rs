@@ -105,6 +105,9 @@ pub(super) async fn events(
 /// Where a client's cursor lies. What a browser shows by itself comes before what its page once asked for.
 async fn wanted(entry: &Entry, headers: &HeaderMap, query: &EventsQuery) -> Result<Wanted, Refusal> {
     let follow = query.follow;
+    // What somebody wrote by hand is held to what is described, whether or not it is of use.
+    let after =
+        query.after.as_deref().map(|text| Cursor::parse(text).ok_or(Refusal::BadCursor)).transpose()?;
     let from_start = |resync| Wanted { after: 0, resync, follow };
     let cursor = match headers.get(LAST_EVENT_ID).filter(|shown| !shown.is_empty()) {
         Some(shown) => match shown.to_str().ok().and_then(Cursor::parse) {
@@ -112,8 +115,8 @@ async fn wanted(entry: &Entry, headers: &HeaderMap, query: &EventsQuery) -> Resu
             // A browser cannot show another, so refusing it would end its stream for good.
             None => return Ok(from_start(Some(ResyncReason::Malformed))),
         },
-        None => match &query.after {
-            Some(text) => Cursor::parse(text).ok_or(Refusal::BadCursor)?,
+        None => match after {
+            Some(cursor) => cursor,
             None => return Ok(from_start(None)),
         },
     };
