@@ -18,9 +18,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-use std::collections::HashMap;
-
 use anabranch_proto::{BlockId, Event, EventKind, ReplyId, SessionId, Timestamp};
+use foldhash::HashMap;
 
 use crate::Adapter;
 
@@ -95,7 +94,7 @@ impl<A> Coalesce<A> {
             most: BYTES,
             window: WINDOW,
             held: Vec::new(),
-            places: HashMap::new(),
+            places: HashMap::default(),
             bytes: 0,
             age: Age::New,
         }

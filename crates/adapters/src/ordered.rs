@@ -1,10 +1,8 @@
 //! Things in the order in which they came, each found by its key.
 
-use std::{
-    collections::{BTreeMap, HashMap},
-    hash::Hash,
-};
+use std::{collections::BTreeMap, hash::Hash};
 
+use foldhash::HashMap;
 /// A map that remembers in which order its entries came. Whatever is done with one entry costs the same among many.
 #[derive(Clone, Debug)]
 pub(crate) struct Ordered<K, V> {

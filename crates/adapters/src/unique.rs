@@ -1,10 +1,8 @@
 //! Names of which none is given twice.
 
-use std::{
-    collections::{HashMap, HashSet},
-    sync::Arc,
-};
+use std::sync::Arc;
 
+use foldhash::{HashMap, HashSet};
 /// All names that were given out.
 ///
 /// Grows with their number. Giving one costs the same however many wanted the same one before.

@@ -1,10 +1,11 @@
 //! Adds the chunks of a call up to its response.
 
-use std::{collections::HashMap, mem};
+use std::mem;
 
 use anabranch_proto::{
     Artifact, BlockId, ContentBlock, DataSource, Metadata, ToolChunk, ToolResponse, ToolResultState,
 };
+use foldhash::HashMap;
 
 /// What the chunks of a call add up to so far. Linear in what comes, whatever the number of chunks.
 #[derive(Debug)]
@@ -36,7 +37,7 @@ impl Accumulator {
             state: ToolResultState::Running,
             content: Vec::new(),
             last_text: None,
-            data_by_id: HashMap::new(),
+            data_by_id: HashMap::default(),
             metadata: Metadata::default(),
             bytes: 0,
             replaced: 0,

@@ -7,7 +7,7 @@
 //! ancestor's.
 
 use std::{
-    collections::{HashMap, hash_map::Entry},
+    collections::hash_map::Entry,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
@@ -15,6 +15,7 @@ use anabranch_proto::{
     ChildScope, Event, EventKind, Fields, Json, Metadata, ReplyId, Scope, SessionId, ToolCallId,
     event::{SessionUpdated, SpawnSessionStart},
 };
+use foldhash::HashMap;
 
 use crate::Caller;
 
@@ -48,7 +49,7 @@ type Refused = &'static str;
 
 impl Gate {
     pub(crate) fn new(caller: Arc<Caller>, call_id: ToolCallId) -> Self {
-        Self { caller, call_id, children: HashMap::new(), last: None, question: None }
+        Self { caller, call_id, children: HashMap::default(), last: None, question: None }
     }
 
     /// Gives the event where it may leave, with the metadata that it may have; else drops, counts and warns.

@@ -1,10 +1,9 @@
 //! What a card says.
 
-use std::collections::{HashMap, HashSet};
-
 use agent_client_protocol_schema::v1::{
     Content, ContentBlock, SessionId, SessionReference, TextContent, ToolCallContent,
 };
+use foldhash::{HashMap, HashSet};
 
 use super::meta;
 use crate::intent::{BlockKey, BlockKind, EndBlock, Piece};

@@ -1,15 +1,13 @@
 //! Where children begin and end.
 
-use std::{
-    collections::{BTreeSet, HashSet},
-    sync::Arc,
-};
+use std::{collections::BTreeSet, sync::Arc};
 
 use agent_client_protocol_schema::v1::{
     SessionCancelCapabilities, SessionId as WireSessionId, SessionUpdate, SubagentSessionCapabilities,
     SubagentUpdate, ToolCall, ToolCallStatus, ToolCallUpdateFields,
 };
 use anabranch_proto::{Message as Final, Metadata, Outcome, SpawnMechanism, event::StreamComplete};
+use foldhash::HashSet;
 use serde_json::{Value, json};
 
 use super::{

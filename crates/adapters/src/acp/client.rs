@@ -1,12 +1,13 @@
 //! What the client was shown.
 
 use std::{
-    collections::{BTreeMap, BTreeSet, HashMap, HashSet},
+    collections::{BTreeMap, BTreeSet},
     sync::Arc,
 };
 
 use agent_client_protocol_schema::v1::{SessionId as WireSessionId, ToolCall, ToolCallUpdateFields};
 use anabranch_proto::SessionId;
+use foldhash::{HashMap, HashSet};
 
 use super::{
     Message, Mode, Requests,

@@ -1,14 +1,12 @@
 //! The children that were announced.
 
-use std::{
-    collections::{BTreeSet, HashMap},
-    sync::Arc,
-};
+use std::{collections::BTreeSet, sync::Arc};
 
 use anabranch_proto::{
     ChildScope, Metadata, SessionId, SpawnMechanism, ToolCallId,
     event::{SessionUpdated, SpawnSessionStart},
 };
+use foldhash::HashMap;
 
 use super::{ids, metadata::SpawnInfo, owner::Owner};
 use crate::unique::Unique;

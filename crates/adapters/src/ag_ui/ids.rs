@@ -1,12 +1,9 @@
 //! Ids: of runs, and of what is sent in them.
 
-use std::{
-    borrow::Cow,
-    collections::{HashMap, hash_map::Entry},
-    sync::Arc,
-};
+use std::{borrow::Cow, collections::hash_map::Entry, sync::Arc};
 
 use anabranch_proto::{BlockId, ReplyId, SessionId, ToolCallId};
+use foldhash::HashMap;
 
 /// The thread and the run that a client knows, from its `RunAgentInput`.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,11 +1,9 @@
 //! What one speaker, the root or a child's run, has open.
 
-use std::{
-    collections::{HashMap, HashSet},
-    sync::Arc,
-};
+use std::sync::Arc;
 
 use anabranch_proto::{BlockId, ReplyId, ToolCallId, event::ToolResultEnd};
+use foldhash::{HashMap, HashSet};
 
 use super::{
     Mode,

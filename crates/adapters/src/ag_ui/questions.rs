@@ -1,8 +1,9 @@
 //! The questions that nobody has answered.
 
-use std::{collections::HashMap, sync::Arc};
+use std::sync::Arc;
 
 use anabranch_proto::{SessionId, ToolCallId};
+use foldhash::HashMap;
 
 use super::{frame::Interrupt, interrupt};
 use crate::intent::Asked;

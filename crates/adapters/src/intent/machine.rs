@@ -1,11 +1,12 @@
 //! From events to intents.
 
-use std::{collections::HashMap, sync::Arc};
+use std::sync::Arc;
 
 use anabranch_proto::{
     ChildScope, Event, EventId, EventKind, Scope, SessionId, ToolCallBlock, ToolCallId,
     event::{SessionUpdated, SpawnSessionStart, StreamComplete},
 };
+use foldhash::HashMap;
 
 use super::{
     Answer, Ask, Asked, BlockKind, Call, CallPiece, Child, CloseCall, CloseChild, CustomOf, Data, EndBlock,

@@ -1,8 +1,9 @@
 //! How children are called on their lines.
 
-use std::{collections::HashMap, sync::Arc};
+use std::sync::Arc;
 
 use anabranch_proto::SessionId;
+use foldhash::HashMap;
 
 use super::{
     page::{is_bar, room_before},

@@ -1,9 +1,8 @@
 //! What is kept of one speaker.
 
-use std::{
-    collections::{HashMap, HashSet},
-    sync::Arc,
-};
+use std::sync::Arc;
+
+use foldhash::{HashMap, HashSet};
 
 use super::{
     call::CallLine,

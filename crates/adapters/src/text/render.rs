@@ -1,14 +1,12 @@
 //! From intents to text.
 
-use std::{
-    collections::{BTreeMap, HashMap},
-    sync::Arc,
-};
+use std::{collections::BTreeMap, sync::Arc};
 
 use anabranch_proto::{
     Outcome, SessionId, SpawnMechanism,
     event::{StreamComplete, UserMessage},
 };
+use foldhash::HashMap;
 
 use super::{
     call::{self, LONGEST_PROBLEM},

@@ -1,9 +1,8 @@
 //! What is kept until it is complete.
 
-use std::{
-    collections::{BTreeMap, HashMap, HashSet},
-    sync::Arc,
-};
+use std::{collections::BTreeMap, sync::Arc};
+
+use foldhash::{HashMap, HashSet};
 
 use crate::{
     intent::{BlockKey, BlockKind, Call, EndBlock, Piece, Speaker},

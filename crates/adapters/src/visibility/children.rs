@@ -1,15 +1,12 @@
 //! Which children are hidden.
 
-use std::{
-    collections::{HashMap, HashSet},
-    fmt,
-    sync::Arc,
-};
+use std::{fmt, sync::Arc};
 
 use anabranch_proto::{
     ChildScope, Event, EventKind, Metadata, Scope, SessionId, SourceType, SpawnMechanism, SubagentId,
     event::SpawnSessionStart,
 };
+use foldhash::{HashMap, HashSet};
 
 use super::Shown;
 

@@ -1,11 +1,12 @@
 //! What becomes of each kind of event.
 
-use std::{borrow::Cow, collections::HashMap, sync::Arc};
+use std::{borrow::Cow, sync::Arc};
 
 use anabranch_proto::{
     Event, EventKind, Metadata, Scope, SessionId, ToolCallBlock, ToolCallId,
     event::{MessageOrigin, UserMessage},
 };
+use foldhash::HashMap;
 
 use super::{Shown, Tools, Visibility};
 
