@@ -120,9 +120,11 @@ impl RunControl {
     /// Nothing is lost when dropped.
     pub(crate) async fn gone(self: &Arc<Self>) {
         let tasks = self.own_tasks();
-        tasks.gone().await;
+        tasks.over.cancel();
+        // The run first: until it is gone, it may be in the middle of starting another.
         tasks.itself.close();
         tasks.itself.wait().await;
+        tasks.gone().await;
     }
 
     /// The run has ended: nothing is spawned by it any more, and no task that belongs to it goes on.
@@ -232,6 +234,8 @@ impl Drop for OpenRun {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     #[test]
@@ -247,6 +251,34 @@ mod tests {
         assert!(is_asking(&child));
         drop(second);
         assert!(![&root, &child, &grandchild].into_iter().any(is_asking));
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn what_a_run_starts_while_it_is_stopped_is_gone_with_it() {
+        struct Gone(Arc<AtomicUsize>);
+
+        impl Drop for Gone {
+            fn drop(&mut self) {
+                self.0.fetch_add(1, Ordering::Release);
+            }
+        }
+
+        let root = RunControl::top("root".into(), CancellationToken::new());
+        let OwnTasks { tracker, itself, over } = root.own_tasks();
+        let (gone, it_is_over) = (Arc::new(AtomicUsize::new(0)), over.clone());
+        let guard = Gone(Arc::clone(&gone));
+        itself.spawn(async move {
+            over.cancelled().await;
+            // A thread that is in the middle of something, while whoever waits has looked once.
+            std::thread::sleep(Duration::from_millis(20));
+            tracker.spawn(async move {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+                drop(guard);
+            });
+        });
+        root.gone().await;
+        assert!(it_is_over.is_cancelled());
+        assert_eq!(gone.load(Ordering::Acquire), 1);
     }
 
     #[test]
