@@ -12,10 +12,12 @@ pub(crate) struct Ordered<K, V> {
 }
 
 impl<K: Clone + Eq + Hash, V> Ordered<K, V> {
+    #[cfg(any(feature = "ag-ui", test))]
     pub(crate) fn contains(&self, key: &K) -> bool {
         self.places.contains_key(key)
     }
 
+    #[cfg(any(feature = "ag-ui", test))]
     pub(crate) fn get(&self, key: &K) -> Option<&V> {
         let (_, value) = self.entries.get(self.places.get(key)?)?;
         Some(value)
@@ -46,6 +48,7 @@ impl<K: Clone + Eq + Hash, V> Ordered<K, V> {
     }
 
     /// Everything, in its order.
+    #[cfg(any(feature = "tool-calls", test))]
     pub(crate) fn iter(&self) -> impl Iterator<Item = &V> {
         self.entries.values().map(|(_, value)| value)
     }

@@ -1,7 +1,9 @@
 //! Which block a piece belongs to.
 
+#[cfg(any(feature = "acp", feature = "text", feature = "tool-calls"))]
 use anabranch_proto::{BlockId, ReplyId};
 
+#[cfg(any(feature = "acp", feature = "text", feature = "tool-calls"))]
 use super::{EndBlock, Piece};
 
 /// What a block is of.
@@ -16,6 +18,7 @@ pub enum BlockKind {
 
 /// A block among those of one speaker. Its own id is not enough: producers that count blocks anew in each reply, or texts and
 /// thoughts apart, give one twice.
+#[cfg(any(feature = "acp", feature = "text", feature = "tool-calls"))]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct BlockKey {
     pub(crate) kind: BlockKind,
@@ -23,6 +26,7 @@ pub(crate) struct BlockKey {
     block: BlockId,
 }
 
+#[cfg(any(feature = "acp", feature = "text", feature = "tool-calls"))]
 impl BlockKey {
     /// The block that a piece of this kind belongs to.
     pub(crate) fn of_piece(kind: BlockKind, piece: &Piece<'_>) -> Self {
@@ -35,6 +39,7 @@ impl BlockKey {
     }
 
     /// Whether a piece of this kind belongs to the block.
+    #[cfg(feature = "text")]
     pub(crate) fn is_of(&self, kind: BlockKind, piece: &Piece<'_>) -> bool {
         self.kind == kind && self.block == *piece.block && self.reply == *piece.reply
     }

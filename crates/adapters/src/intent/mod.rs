@@ -44,7 +44,7 @@ mod cards;
 mod child;
 mod machine;
 
-#[cfg(any(feature = "acp", feature = "text"))]
+#[cfg(any(feature = "acp", feature = "text", feature = "tool-calls"))]
 pub(crate) use block::BlockKey;
 pub use block::BlockKind;
 pub use child::{Child, Speaker};
