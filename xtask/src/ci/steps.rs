@@ -147,12 +147,23 @@ fn features_alone(package: &Package) -> Vec<Step> {
     let name = package.name.as_str();
     let mut steps = vec![Step::cargo(
         format!("check {name} without features"),
-        &["check", "-p", name, "--no-default-features", "--locked"],
+        &["clippy", "-p", name, "--no-default-features", "--locked", "--", "-D", "warnings"],
     )];
     for feature in package.features.keys().filter(|feature| *feature != "default") {
         steps.push(Step::cargo(
             format!("check {name} with {feature}"),
-            &["check", "-p", name, "--no-default-features", "--features", feature, "--locked"],
+            &[
+                "clippy",
+                "-p",
+                name,
+                "--no-default-features",
+                "--features",
+                feature,
+                "--locked",
+                "--",
+                "-D",
+                "warnings",
+            ],
         ));
     }
     steps
@@ -204,8 +215,8 @@ mod tests {
                 "cargo check -p anabranch-proto --all-targets --locked",
                 "cargo check -p anabranch-simulate --all-targets --locked",
                 "cargo check -p xtask --all-targets --locked",
-                "cargo check -p anabranch-adapters --no-default-features --locked",
-                "cargo check -p anabranch-adapters --no-default-features --features text --locked",
+                "cargo clippy -p anabranch-adapters --no-default-features --locked -- -D warnings",
+                "cargo clippy -p anabranch-adapters --no-default-features --features text --locked -- -D warnings",
                 "CI=true INSTA_UPDATE=no cargo test -p anabranch-proto --locked",
                 "CI=true INSTA_UPDATE=no cargo test -p anabranch-adapters --locked",
                 "CI=true INSTA_UPDATE=no cargo test --locked --target-dir target --manifest-path \
