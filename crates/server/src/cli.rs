@@ -4,6 +4,7 @@ mod acp;
 mod demo;
 mod descriptors;
 mod event_logs;
+mod kept;
 mod nats;
 mod results;
 mod serve;

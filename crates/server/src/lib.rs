@@ -25,15 +25,17 @@ mod cli;
 mod error;
 mod http;
 mod limits;
+mod logs;
 mod server;
 mod tenant;
 mod token;
 
 pub use ag_ui::{InputMessage, RunAgentInput};
-pub use api::{Epoch, InvalidEpoch, NewSession, OpenLog, SessionLogs, Sessions, Unusable};
+pub use api::{Epoch, InvalidEpoch, Sessions, Unusable};
 pub use cli::main;
 pub use error::ServeError;
 pub use limits::Limits;
+pub use logs::{KeptSession, MemoryLogs, NewSession, OpenLog, SessionLogs, StoreLogs};
 pub use server::Server;
 pub use tenant::{Tenant, Tokens};
 pub use token::{Token, TokenError};
