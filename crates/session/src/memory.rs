@@ -203,7 +203,8 @@ impl Kept {
         }
         self.events.push_back((admitted.clone(), weight));
         self.bytes += weight;
-        while (self.bytes > retention.bytes || self.events.len() > retention.events) && self.events.len() > 1 {
+        while (self.bytes > retention.bytes || self.events.len() > retention.events) && self.events.len() > 1
+        {
             self.forget_first();
         }
     }

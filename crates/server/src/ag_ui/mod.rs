@@ -158,7 +158,8 @@ impl Runs {
         let first = new.options.and_then(|first| RunAgentInput::read(first.as_str().as_bytes()).ok());
         let mut first = first.unwrap_or(input);
         first.tenant = tenant;
-        let resumed = (self.make)(&first).session_builder().id(&new.id).log(Arc::clone(&open.log)).resume().await;
+        let resumed =
+            (self.make)(&first).session_builder().id(&new.id).log(Arc::clone(&open.log)).resume().await;
         let session = resumed.map_err(|error| log_failed(&first.thread_id, &error))?;
         (self.watch)(&first, &session);
         tracing::info!(thread = first.thread_id, session = %new.id, "a thread goes on that was kept");

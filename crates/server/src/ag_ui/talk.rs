@@ -5,9 +5,7 @@ use anabranch_adapters::{
     ag_ui::{self, AgUi, Mode, RunIds},
     encode::Sse,
 };
-use anabranch_proto::{
-    Admitted, EventKind, Message, Role, Scope, Stamp as _, event::MessageOrigin,
-};
+use anabranch_proto::{Admitted, EventKind, Message, Role, Scope, Stamp as _, event::MessageOrigin};
 use anabranch_runtime::{Answer, Read, Session, SystemStamp};
 use futures::StreamExt as _;
 use tokio_util::sync::CancellationToken;

@@ -159,7 +159,12 @@ impl Api {
     }
 
     /// Ends a session and forgets it.
-    async fn remove(self: &Arc<Self>, tenant: Tenant, id: SessionId, settle: Duration) -> Result<(), Refusal> {
+    async fn remove(
+        self: &Arc<Self>,
+        tenant: Tenant,
+        id: SessionId,
+        settle: Duration,
+    ) -> Result<(), Refusal> {
         let removed = loop {
             // Who comes second finds nothing.
             match self.registry.remove(&tenant, id.as_str()).ok_or(Refusal::NoSuchSession)? {
@@ -199,6 +204,9 @@ pub(crate) fn operations() -> Vec<Operation> {
     let of_session = |method, path, name, summary, route| {
         Operation::new(method, path, name, summary, route)
             .refuses(404, "There is no such session; nor is somebody else's.")
+    };
+    let of_open = |method, path, name, summary, route| {
+        of_session(method, path, name, summary, route)
             .refuses(422, "No agent can be made any more of what the session was created with.")
             .refuses(503, "The session's events cannot be read now, or as many sessions are open as may be.")
     };
@@ -213,7 +221,7 @@ pub(crate) fn operations() -> Vec<Operation> {
             .query::<look::ListQuery>()
             .answers::<look::List>(200, "The sessions, in the order in which they were created.")
             .refuses(400, "The query is not what is described."),
-        of_session(
+        of_open(
             Method::GET,
             "/sessions/{id}",
             "getSession",
@@ -229,7 +237,7 @@ pub(crate) fn operations() -> Vec<Operation> {
             delete(remove),
         )
         .answer(204, "The session is gone.", Content::Nothing),
-        of_session(
+        of_open(
             Method::POST,
             "/sessions/{id}/prompt",
             "promptSession",
@@ -239,7 +247,7 @@ pub(crate) fn operations() -> Vec<Operation> {
         .body(SchemaGenerator::subschema_for::<prompt::PromptBody>, json!({ "content": "Compare them." }))
         .answers::<prompt::Accepted>(202, "The prompt is taken.")
         .refuses(409, "As many prompts wait as may, or the session has ended."),
-        of_session(
+        of_open(
             Method::POST,
             "/sessions/{id}/answer",
             "answerSession",
@@ -255,7 +263,7 @@ pub(crate) fn operations() -> Vec<Operation> {
         .answers::<answer::Taken>(200, "All answers are taken.")
         .refuses(409, "A question is not open, or has its answer; nothing has changed.")
         .refuses(422, "An answer does not fit its question; nothing has changed."),
-        of_session(
+        of_open(
             Method::POST,
             "/sessions/{id}/cancel",
             "cancelSession",
@@ -265,7 +273,7 @@ pub(crate) fn operations() -> Vec<Operation> {
         .body(SchemaGenerator::subschema_for::<cancel::Cancel>, json!({}))
         .answers::<cancel::Cancelled>(202, "The run is being stopped.")
         .refuses(409, "Nothing runs there now."),
-        of_session(
+        of_open(
             Method::GET,
             "/sessions/{id}/events",
             "readEvents",

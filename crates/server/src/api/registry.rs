@@ -104,7 +104,11 @@ impl Registry {
     }
 
     /// A tenant's session. Somebody else's is found no more than one that never was.
-    pub(super) fn look_up(self: &Arc<Self>, tenant: &Tenant, session: &str) -> Option<Result<Found, Refusal>> {
+    pub(super) fn look_up(
+        self: &Arc<Self>,
+        tenant: &Tenant,
+        session: &str,
+    ) -> Option<Result<Found, Refusal>> {
         let mut known = self.lock();
         known.requests += 1;
         let (now, is_closed) = (known.requests, known.is_closed);
@@ -160,7 +164,11 @@ impl Registry {
             .min_by_key(|(used, ..)| *used)
             .map(|(_, whose, id)| (whose.clone(), id.clone()));
         let Some((whose, id)) = idlest else {
-            return Err(if is_own { Refusal::TooManyOpen { bound: most.of_tenant } } else { Refusal::NoRoom });
+            return Err(if is_own {
+                Refusal::TooManyOpen { bound: most.of_tenant }
+            } else {
+                Refusal::NoRoom
+            });
         };
         let slot = known.tenants.get_mut(&whose).and_then(|sessions| sessions.get_mut(&id));
         let Some(slot @ Slot::Open { .. }) = slot else { return Ok(None) };

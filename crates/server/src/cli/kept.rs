@@ -7,10 +7,13 @@ use anabranch_store::{Retention, Store, StoreError};
 use super::serve::Options;
 use crate::{Limits, MemoryLogs, Server, StoreLogs};
 
+/// How many threads of a tenant are in the file, where no more may be open.
+const THREADS: usize = 1_000;
+
 /// Where sessions and threads are kept.
 #[derive(Debug)]
 pub(super) enum Kept {
-    InFile(Store),
+    InFile(StoreLogs, Store),
     InMemory(MemoryLogs),
 }
 
@@ -47,20 +50,21 @@ impl Kept {
         let path = options.store.clone();
         let store = Store::open(&path, store).await.map_err(|source| KeptError::Open { path, source })?;
         tracing::info!(file = %store.path().display(), "sessions are kept");
-        Ok(Self::InFile(store))
+        let threads = options.max_threads.get().max(THREADS);
+        Ok(Self::InFile(StoreLogs::new(store.clone()).threads(threads), store))
     }
 
     /// A server that keeps its sessions and threads so.
     pub(super) fn serve(&self, server: Server) -> Server {
         match self {
-            Self::InFile(store) => server.logs(StoreLogs::new(store.clone())),
+            Self::InFile(logs, _) => server.logs(logs.clone()),
             Self::InMemory(logs) => server.logs(logs.clone()),
         }
     }
 
     /// Writes what is still to be written.
     pub(super) async fn close(self) -> Result<(), KeptError> {
-        let Self::InFile(store) = self else { return Ok(()) };
+        let Self::InFile(_, store) = self else { return Ok(()) };
         store.close().await.map_err(|source| KeptError::Close { path: store.path().to_owned(), source })
     }
 }

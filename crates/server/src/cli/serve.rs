@@ -19,7 +19,9 @@ use clap::{Args, ValueEnum};
 use tokio::net::TcpListener;
 use tracing::Level;
 
-use super::{demo::Demo, descriptors, event_logs::EventLogs, kept::Kept, nats::Broker, results::Results, signals};
+use super::{
+    demo::Demo, descriptors, event_logs::EventLogs, kept::Kept, nats::Broker, results::Results, signals,
+};
 use crate::{Limits, ServeError, Server, Sessions, Tokens};
 
 /// How to serve.
@@ -43,7 +45,7 @@ pub(super) struct Options {
     max_body: NonZeroUsize,
     /// The most threads that are kept
     #[arg(long, value_name = "NUMBER", default_value_t = at_least_one(Limits::default().threads))]
-    max_threads: NonZeroUsize,
+    pub(super) max_threads: NonZeroUsize,
     /// The most sessions that a tenant has; by default 10000, and in memory 64
     #[arg(long, value_name = "NUMBER")]
     max_sessions: Option<NonZeroUsize>,

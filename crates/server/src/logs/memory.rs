@@ -82,7 +82,10 @@ async fn forget(open: Arc<Mutex<Vec<Weak<MemoryLog>>>>, age: Duration) {
 
 fn earlier(now: Timestamp, age: Duration) -> Timestamp {
     let millis = now.unix_millis().saturating_sub(i64::try_from(age.as_millis()).unwrap_or(i64::MAX));
-    Timestamp::from_unix(millis.div_euclid(1_000), u32::try_from(millis.rem_euclid(1_000)).unwrap_or(0) * 1_000_000)
+    Timestamp::from_unix(
+        millis.div_euclid(1_000),
+        u32::try_from(millis.rem_euclid(1_000)).unwrap_or(0) * 1_000_000,
+    )
 }
 
 impl SessionLogs for MemoryLogs {

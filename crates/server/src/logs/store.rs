@@ -139,7 +139,11 @@ impl StoreLogs {
     async fn kept(&self) -> Result<Vec<KeptSession>, StoreError> {
         self.close_what_ran().await?;
         let roots = self.store.reader().roots(SessionQuery::new()).await?;
-        Ok(roots.into_iter().filter(|root| root.has_origin && root.label.is_none()).filter_map(kept).collect())
+        Ok(roots
+            .into_iter()
+            .filter(|root| root.has_origin && root.label.is_none())
+            .filter_map(kept)
+            .collect())
     }
 
     async fn reopen(&self, id: &SessionId) -> Result<Option<(NewSession, OpenLog)>, LogError> {

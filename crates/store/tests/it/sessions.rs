@@ -120,9 +120,13 @@ async fn what_a_session_was_made_of_is_kept_and_an_owner_has_each_label_once() {
     store.make(thread("ses_b", "bob")).await.unwrap();
     store.make(NewRoot::new("ses_c").label("thread")).await.unwrap();
     store.make(NewRoot::new("ses_d").owner("alice")).await.unwrap();
-    for (again, of) in [(thread("ses_e", "alice"), "ses_a"), (NewRoot::new("ses_e").label("thread"), "ses_c")] {
+    for (again, of) in [(thread("ses_e", "alice"), "ses_a"), (NewRoot::new("ses_e").label("thread"), "ses_c")]
+    {
         let refused = store.make(again).await.unwrap_err();
-        assert!(matches!(&refused, StoreError::Labelled { session } if session.as_str() == of), "{refused:?}");
+        assert!(
+            matches!(&refused, StoreError::Labelled { session } if session.as_str() == of),
+            "{refused:?}"
+        );
     }
     store.close().await.unwrap();
 
