@@ -119,9 +119,11 @@ impl Api {
                 LookedUp::Changing(done) => done.cancelled().await,
                 LookedUp::Closed(change) => {
                     // Goes on where the client has left: nobody else may open it meanwhile.
-                    let (this, tenant) = (Arc::clone(self), tenant.clone());
+                    let (this, tenant, ended) = (Arc::clone(self), tenant.clone(), change.ended());
                     let opened = tokio::spawn(async move { this.open(&tenant, change).await });
-                    return opened.await.unwrap_or(Err(Refusal::LogFailed));
+                    let opened = opened.await.unwrap_or(Err(Refusal::LogFailed));
+                    // It can be read still, and says that it has ended.
+                    return opened.or_else(|refusal| ended.ok_or(refusal));
                 }
             }
         }

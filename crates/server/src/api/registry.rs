@@ -112,9 +112,17 @@ impl Registry {
         let mut known = self.lock();
         known.requests += 1;
         let (now, is_closed) = (known.requests, known.is_closed);
+        let can_reopen = self.most.open.is_some();
         let slot = known.tenants.get_mut(tenant)?.get_mut(session)?;
         Some(Ok(match slot {
             Slot::Room => return None,
+            // It could not go on. Where it can by now, it does.
+            Slot::Open { entry, .. } if can_reopen && !is_closed && entry.session.has_ended() => {
+                let ended = Arc::clone(entry);
+                let mut change = self.change(slot, ended.kept(tenant.clone()));
+                change.ended = Some(ended);
+                Found::Closed(change)
+            }
             Slot::Open { entry, used } => {
                 *used = now;
                 Found::Open(Arc::clone(entry))
@@ -131,7 +139,7 @@ impl Registry {
     fn change(self: &Arc<Self>, slot: &mut Slot, kept: KeptSession) -> Change {
         let done = CancellationToken::new();
         *slot = Slot::Changing(kept.clone(), done.clone());
-        Change { registry: Arc::clone(self), kept, done }
+        Change { registry: Arc::clone(self), kept, done, ended: None }
     }
 
     /// The idle sessions that are to be closed before another one of a tenant's is opened, the caller's to close; the tenant's
@@ -292,12 +300,14 @@ impl Known {
     }
 }
 
-/// A session that is being opened or closed. Closed when it is dropped.
+/// A session that is being opened or closed. Closed when it is dropped, or as it was.
 #[derive(Debug)]
 pub(super) struct Change {
     registry: Arc<Registry>,
     kept: KeptSession,
     done: CancellationToken,
+    /// It as it was open and could not go on.
+    ended: Option<Arc<Entry>>,
 }
 
 impl Change {
@@ -317,6 +327,11 @@ impl Change {
         self.kept.last = last;
     }
 
+    /// It as it was open and could not go on, where it was.
+    pub(super) fn ended(&self) -> Option<Arc<Entry>> {
+        self.ended.clone()
+    }
+
     pub(super) fn session(&self) -> &SessionId {
         &self.kept.id
     }
@@ -330,9 +345,15 @@ impl Known {
 
 impl Drop for Change {
     fn drop(&mut self) {
-        if let Some(slot @ Slot::Changing(..)) = self.registry.lock().slot(&self.kept) {
-            *slot = Slot::Closed(self.kept.clone());
+        let mut known = self.registry.lock();
+        let used = known.requests;
+        if let Some(slot @ Slot::Changing(..)) = known.slot(&self.kept) {
+            *slot = match self.ended.take() {
+                Some(entry) => Slot::Open { entry, used },
+                None => Slot::Closed(self.kept.clone()),
+            };
         }
+        drop(known);
         self.done.cancel();
     }
 }

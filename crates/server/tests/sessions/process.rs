@@ -32,17 +32,29 @@ impl Place {
         self.0.join("sessions.db")
     }
 
-    pub(crate) fn command(&self, options: &[&str]) -> Command {
+    /// The program, which is not told where to keep sessions.
+    pub(crate) fn program(&self) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_anabranch"));
         command.args(["serve", "--addr", "127.0.0.1:0", "--max-rate", "0", "--token-file"]);
-        command.arg(self.0.join("tokens")).arg("--store").arg(self.file()).args(options);
-        command.stdout(Stdio::null()).stderr(Stdio::piped());
+        command.arg(self.0.join("tokens")).stdout(Stdio::null()).stderr(Stdio::piped());
+        command
+    }
+
+    pub(crate) fn command(&self, options: &[&str]) -> Command {
+        let mut command = self.program();
+        command.arg("--store").arg(self.file()).args(options);
         command
     }
 
     /// A server on the file, which listens.
     pub(crate) fn serve(&self, options: &[&str]) -> Process {
-        let mut child = self.command(options).spawn().unwrap();
+        Process::of(self.command(options))
+    }
+}
+
+impl Process {
+    pub(crate) fn of(mut command: Command) -> Self {
+        let mut child = command.spawn().unwrap();
         let mut log = BufReader::new(child.stderr.take().unwrap());
         let mut said = String::new();
         while !said.contains("address=") {
@@ -54,7 +66,7 @@ impl Place {
             log.read_to_string(&mut said).unwrap();
             said
         });
-        Process { child, address, saying: Some(saying) }
+        Self { child, address, saying: Some(saying) }
     }
 }
 

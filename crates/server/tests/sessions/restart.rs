@@ -79,6 +79,14 @@ async fn what_ran_when_the_server_was_killed_is_closed_once_and_goes_on() {
     // What was on its way reached its reader.
     seen.extend(reading.frames_to_cut().await);
 
+    // The next ones are killed while they start, wherever they are with what was left open.
+    for after in [5, 10, 15, 20, 25, 30, 40, 60] {
+        let mut child = place.command(&[]).stderr(Stdio::null()).spawn().unwrap();
+        tokio::time::sleep(Duration::from_millis(after)).await;
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+
     let server = place.serve(&[]);
     let (_, again) = server.get("/sessions").await;
     let names = |listed: &Value| {
@@ -122,14 +130,8 @@ async fn what_ran_when_the_server_was_killed_is_closed_once_and_goes_on() {
     let denied = |event: &Event| matches!(&event.kind, EventKind::ToolResultEnd(end) if end.state == ToolResultState::Denied);
     assert_eq!(events(&frames).into_iter().filter(denied).count(), 2);
 
-    // Nothing is closed a second time, however often and whenever the next ones are killed.
+    // Nothing is closed a second time.
     server.kill();
-    for after in [0, 5, 20, 60] {
-        let mut child = place.command(&[]).stderr(Stdio::null()).spawn().unwrap();
-        tokio::time::sleep(Duration::from_millis(after)).await;
-        child.kill().unwrap();
-        child.wait().unwrap();
-    }
     let server = place.serve(&["--quick"]);
     assert_eq!(server.all(&runs, None).await, whole);
 
@@ -266,4 +268,40 @@ async fn a_full_disk_ends_sessions_and_not_the_server_and_with_room_they_go_on()
     reading.until(r#""outcome":"completed""#).await;
     drop(reading);
     assert_eq!(server.request("DELETE", &session).send().await.status, 204);
+}
+
+#[tokio::test]
+async fn it_keeps_sessions_in_its_folder_or_in_memory_and_as_much_as_it_is_told() {
+    let place = Place::new("folder");
+    let serve = |options: &[&str]| {
+        let mut command = place.program();
+        command.args(options).current_dir(&place.0);
+        Process::of(command)
+    };
+    let keep = ["--quick", "--memory", "--keep-events", "20"];
+    let server = serve(&keep);
+    let session = server.session(&json!({})).await;
+    server.prompt(&session).await;
+    let mut reading = server.events(&session, "").await;
+    while reading.frame().await.unwrap().json()["type"] != "STREAM_COMPLETE" {}
+    let frames = server.events(&session, "?follow=false").await.frames_to_end().await;
+    assert_eq!((&*frames[0].name, frames.len()), ("gap", 22));
+    server.terminate();
+    assert!(!place.0.join("anabranch.db").exists());
+
+    let server = serve(&["--quick", "--keep-bytes", "1", "--keep-for", "3600"]);
+    let session = server.session(&json!({})).await;
+    for _ in 0..2 {
+        let cursor = server.prompt(&session).await;
+        let mut reading = server.events(&session, &format!("?after={cursor}")).await;
+        while reading.frame().await.unwrap().json()["type"] != "STREAM_COMPLETE" {}
+    }
+    within(async {
+        while server.events(&session, "?follow=false").await.frames_to_end().await[0].name != "gap" {}
+    })
+    .await;
+    server.kill();
+    assert!(place.0.join("anabranch.db").exists());
+    let server = serve(&[]);
+    assert_eq!(server.get(&session).await.0, 200);
 }

@@ -1,6 +1,10 @@
 //! Sessions that are in a file, within one server and over several.
 
-use anabranch_server::{Limits, StoreLogs};
+use std::time::Duration;
+
+use anabranch_proto::Json;
+use anabranch_runtime::{Agent, ScriptedModel, Turn};
+use anabranch_server::{Limits, Server, Sessions, StoreLogs, Unusable};
 use anabranch_session::{EventLog as _, conformance::conversation};
 use anabranch_store::{NewRoot, SessionQuery, Store};
 use serde_json::json;
@@ -118,6 +122,93 @@ async fn a_session_at_work_or_being_read_is_not_closed_for_another() {
     assert_eq!(store.reader().roots(SessionQuery::new()).await.unwrap().len(), 2);
 }
 
+/// A server whose agent says how many messages it has read, where its client wants nothing else.
+async fn counting(store: &Store) -> Running {
+    let agent = || {
+        let model = ScriptedModel::from_fn("counts", |request| {
+            Turn::new().text(format!("I have read {} messages.", request.messages.len()))
+        });
+        Agent::builder("counts", model).build()
+    };
+    let sessions = Sessions::new(move |new| match new.options.as_ref().map(Json::as_str) {
+        Some(r#"{"unknown":1}"#) => Err(Unusable::new("`unknown` is not known")),
+        _ => Ok(agent()),
+    });
+    let server = Server::new(move |_| agent()).sessions(sessions).logs(StoreLogs::new(store.clone()));
+    Running::new(server.limits(limits().open(1, 1))).await
+}
+
+#[tokio::test]
+async fn a_conversation_is_whole_whoever_closed_it_in_between() {
+    let folder = folder();
+    let mut sessions = Vec::new();
+    for server_of in 0..3 {
+        let store = open(&folder).await;
+        let server = counting(&store).await;
+        if sessions.is_empty() {
+            sessions.extend([server.session().await, server.session().await]);
+        }
+        for in_turn in 0..2 {
+            for session in &sessions {
+                let cursor = server.prompt(session, "And now?").await;
+                let mut reading = server.events(session, &format!("?after={cursor}")).await;
+                let read = 2 * (2 * server_of + in_turn) + 1;
+                reading.until(&format!("I have read {read} messages.")).await;
+                reading.until(r#""type":"STREAM_COMPLETE""#).await;
+                drop(reading);
+                // Its seat is free when the server has noticed.
+                let other = sessions.iter().find(|other| *other != session).unwrap();
+                within(async { while server.request("GET", other).send().await.status != 200 {} }).await;
+            }
+        }
+        server.stopped().await;
+        store.close().await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_session_of_which_no_agent_can_be_made_any_more_says_so_and_can_be_deleted() {
+    let folder = folder();
+    let store = open(&folder).await;
+    let root = NewRoot::new("ses_old").owner("default");
+    store.make(root.origin(Json::parse(r#"{"server":1,"options":{"unknown":1}}"#).unwrap())).await.unwrap();
+    let server = counting(&store).await;
+    let refused = server.request("GET", "/sessions/ses_old").send().await.refusal().await;
+    assert_eq!(refused, (422, "unusable".to_owned()));
+    assert_eq!(server.get("/sessions").await.1["sessions"].as_array().unwrap().len(), 1);
+    assert_eq!(server.delete("/sessions/ses_old").await, 204);
+    assert_eq!(server.delete("/sessions/ses_old").await, 404);
+    server.stopped().await;
+}
+
+#[tokio::test]
+async fn a_session_that_the_disk_ended_goes_on_when_the_disk_does() {
+    let (folder, seen) = (folder(), Seen::new());
+    let path = folder.path().join("sessions.db");
+    let options = StoreLogs::options().lock_wait(Duration::from_millis(10)).waiting_bytes(2_000);
+    let store = Store::open(&path, options).await.unwrap();
+    let server = few(&seen, &store, limits()).await;
+    let session = server.session().await;
+    prompted(&server, &session, "snow").await;
+    // Another program keeps the file for itself.
+    let other = rusqlite::Connection::open(&path).unwrap();
+    other.busy_timeout(Duration::from_secs(10)).unwrap();
+    other.execute_batch("BEGIN IMMEDIATE").unwrap();
+    seen.may_emit.add_permits(10_000);
+    server.prompt(&session, "emit 10000").await;
+    within(async { while server.get(&session).await.1["state"] != "ended" {} }).await;
+    let body = json!({ "content": "rain" });
+    let refused =
+        server.request("POST", &format!("{session}/prompt")).json(&body).send().await.refusal().await;
+    assert_eq!(refused, (409, "session_ended".to_owned()));
+    // It is read still.
+    assert!(server.all(&session, "native", None).await.len() > 10);
+    other.execute_batch("ROLLBACK").unwrap();
+    within(async { while server.get(&session).await.1["state"] != "idle" {} }).await;
+    prompted(&server, &session, "rain").await;
+    server.stopped().await;
+}
+
 #[test]
 fn a_server_leaves_what_others_have_in_the_store_alone() {
     let folder = folder();
@@ -135,7 +226,7 @@ fn a_server_leaves_what_others_have_in_the_store_alone() {
         store.flush().await.unwrap();
         (store, theirs)
     });
-    runtime.shutdown_background();
+    runtime.shutdown_timeout(Duration::from_secs(10));
     drop(theirs);
     drop(store);
     Runtime::new().unwrap().block_on(async {
