@@ -152,9 +152,10 @@ async fn a_conversation_is_whole_whoever_closed_it_in_between() {
             for session in &sessions {
                 let cursor = server.prompt(session, "And now?").await;
                 let mut reading = server.events(session, &format!("?after={cursor}")).await;
+                let frames = reading.until(r#""type":"STREAM_COMPLETE""#).await;
+                let said = frames.iter().filter_map(|frame| frame.json()["delta"].as_str().map(str::to_owned));
                 let read = 2 * (2 * server_of + in_turn) + 1;
-                reading.until(&format!("I have read {read} messages.")).await;
-                reading.until(r#""type":"STREAM_COMPLETE""#).await;
+                assert_eq!(said.collect::<String>(), format!("I have read {read} messages."));
                 drop(reading);
                 // Its seat is free when the server has noticed.
                 let other = sessions.iter().find(|other| *other != session).unwrap();
