@@ -196,12 +196,12 @@ async fn a_session_that_the_disk_ended_goes_on_when_the_disk_does() {
     let other = rusqlite::Connection::open(&path).unwrap();
     other.busy_timeout(Duration::from_secs(10)).unwrap();
     other.execute_batch("BEGIN IMMEDIATE").unwrap();
-    seen.may_emit.add_permits(10_000);
     server.prompt(&session, "emit 10000").await;
     // As many as may wait, of which nobody hears any more.
     for _ in 1..16 {
         server.prompt(&session, "never").await;
     }
+    seen.may_emit.add_permits(10_000);
     within(async { while server.get(&session).await.1["state"] != "ended" {} }).await;
     let body = json!({ "content": "rain" });
     let refused =
