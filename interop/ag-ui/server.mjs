@@ -19,7 +19,8 @@ process.on("exit", () => running.forEach((server) => server.kill("SIGKILL")));
 export async function serve({ anabranch, out }, options) {
   const folder = mkdtempSync(join(out, "server-"));
   const logs = join(folder, "logs");
-  const fixed = ["serve", "--addr", "127.0.0.1:0", "--log-events", logs, "--out", join(folder, "results")];
+  const fixed = ["serve", "--addr", "127.0.0.1:0", "--log-events", logs, "--out", join(folder, "results"),
+    "--store", join(folder, "sessions.db")];
   const child = spawn(anabranch, [...fixed, ...options], { stdio: ["ignore", "ignore", "pipe"] });
   running.add(child);
   child.on("exit", () => running.delete(child));

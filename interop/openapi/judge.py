@@ -35,6 +35,7 @@ class Server:
         # As many as come: a judge that is refused for its haste judges nothing.
         options += ["--max-rate", "0", "--max-sessions", "100000", "--max-sessions-in-all", "100000"]
         options += ["--out", str(place / "out"), "--drain", "1", "--log", "trace"]
+        options += ["--store", str(place / "sessions.db")]
         self.process = subprocess.Popen([program, "serve", *options], stderr=subprocess.PIPE, encoding="utf-8")
         self.log: list[str] = []
         for line in self.process.stderr:

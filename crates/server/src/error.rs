@@ -2,6 +2,8 @@
 
 use std::{io, net::SocketAddr};
 
+use anabranch_session::LogError;
+
 /// Why a server does not serve, or no longer.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -12,6 +14,9 @@ pub enum ServeError {
         /// Where it would have listened.
         address: SocketAddr,
     },
+    /// The sessions from before cannot be read.
+    #[error("the sessions from before cannot be read")]
+    Logs(#[from] LogError),
     /// The socket failed.
     #[error("the server cannot listen")]
     Io(#[from] io::Error),

@@ -18,6 +18,11 @@ pub struct Limits {
     pub sessions_of_tenant: usize,
     /// How many sessions all tenants have together at most. 256 by default; another is refused.
     pub sessions: usize,
+    /// How many sessions of a tenant are open at most, where sessions outlive the server. 64 by default; an idle one is closed
+    /// for another, the one that was idle for longest.
+    pub open_of_tenant: usize,
+    /// How many sessions of all tenants are open at most, where they outlive the server. 256 by default.
+    pub open: usize,
     /// How many prompts of a session may be open: one that is being answered, and those that wait. 16 by default; another is
     /// refused.
     pub prompts: usize,
@@ -58,6 +63,8 @@ impl Default for Limits {
             log: 16 * 1024 * 1024,
             sessions_of_tenant: 64,
             sessions: 256,
+            open_of_tenant: 64,
+            open: 256,
             prompts: 16,
             readers: 4_096,
             rate: 100,
@@ -101,6 +108,14 @@ impl Limits {
     #[must_use]
     pub fn sessions(mut self, of_tenant: usize, of_all: usize) -> Self {
         (self.sessions_of_tenant, self.sessions) = (of_tenant, of_all);
+        self
+    }
+
+    /// How many sessions of a tenant are open at most, and of all tenants together, where sessions outlive the server; at least
+    /// one.
+    #[must_use]
+    pub fn open(mut self, of_tenant: usize, of_all: usize) -> Self {
+        (self.open_of_tenant, self.open) = (of_tenant.max(1), of_all.max(1));
         self
     }
 

@@ -1,14 +1,15 @@
 //! The server.
 
-use std::{fmt, future::Future, sync::Arc};
+use std::{fmt, future::Future, pin::pin, sync::Arc};
 
 use anabranch_adapters::ag_ui::Mode;
 use anabranch_runtime::{Agent, Session};
+use anabranch_session::LogError;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    Limits, RunAgentInput, ServeError, Sessions, Token, Tokens,
+    Limits, MemoryLogs, RunAgentInput, ServeError, SessionLogs, Sessions, Token, Tokens,
     ag_ui::{MakeAgent, Runs, Watch},
     api::Api,
     http::{Connections, Guard, Rate, Shared, describe, router},
@@ -37,6 +38,7 @@ pub struct Server {
     watch: Box<Watch>,
     mode: Mode,
     sessions: Option<Sessions>,
+    logs: Option<Arc<dyn SessionLogs>>,
     limits: Limits,
     tokens: Option<Tokens>,
 }
@@ -50,6 +52,7 @@ impl Server {
             watch: Box::new(|_, _| {}),
             mode: Mode::default(),
             sessions: None,
+            logs: None,
             limits: Limits::default(),
             tokens: None,
         }
@@ -61,7 +64,16 @@ impl Server {
         self
     }
 
-    /// Shows each thread's session to `watch` as it begins, with the thread's first input: so its events can be kept elsewhere,
+    /// Where the events of threads are kept, and of sessions that [have no logs of their own](Sessions::logs). By default in
+    /// memory, [so many](Limits::log) of each.
+    ///
+    /// Where they outlive the server, a thread is found again by the next one, and its agent is made of its first input again.
+    pub fn logs(mut self, logs: impl SessionLogs + 'static) -> Self {
+        self.logs = Some(Arc::new(logs));
+        self
+    }
+
+    /// Shows each thread's session to `watch` as it begins, with the thread's first input, and again when it is opened again after it was closed: so its events can be kept elsewhere,
     /// from the first. It is to be quick, as what makes agents. By default nobody is shown any.
     pub fn watched_by(mut self, watch: impl Fn(&RunAgentInput, &Session) + Send + Sync + 'static) -> Self {
         self.watch = Box::new(watch);
@@ -91,11 +103,12 @@ impl Server {
         self
     }
 
-    /// Serves until `stop` is ready; then refuses new runs, waits for those under way, stops them when
+    /// Closes what was running under a server before, where its sessions outlived it, and serves until `stop` is ready; then refuses new runs, waits for those under way, stops them when
     /// [their time](Limits::drain) is over, and ends all sessions.
     ///
     /// # Errors
-    /// When the listener can be reached from outside and there is no token, and when the socket fails.
+    /// When the listener can be reached from outside and there is no token, when the sessions from before cannot be read, and
+    /// when the socket fails.
     ///
     /// # Cancel safety
     /// Dropping the future ends the server at once, with all connections.
@@ -104,13 +117,29 @@ impl Server {
         listener: TcpListener,
         stop: impl Future<Output = ()>,
     ) -> Result<(), ServeError> {
-        let Self { make, watch, mode, sessions, limits, tokens } = self;
+        let Self { make, watch, mode, sessions, logs, limits, tokens } = self;
         let address = listener.local_addr()?;
         if !address.ip().is_loopback() && tokens.is_none() {
             return Err(ServeError::Exposed { address });
         }
-        let runs = Arc::new(Runs::new(make, watch, mode, limits));
-        let sessions = sessions.map(|sessions| Arc::new(Api::new(sessions, mode, &limits)));
+        let logs = logs.unwrap_or_else(|| Arc::new(MemoryLogs::new(limits.log)));
+        let sessions = sessions.map(|sessions| Arc::new(Api::new(sessions, mode, &limits, &logs)));
+        let runs = Arc::new(Runs::new(make, watch, mode, limits, Arc::clone(&logs)));
+        let mut stop = pin!(stop);
+        let load = async {
+            // Sessions that are kept elsewhere than threads are read there.
+            if !sessions.as_ref().is_some_and(|sessions| Arc::ptr_eq(sessions.logs(), &logs)) {
+                logs.kept().await?;
+            }
+            if let Some(sessions) = &sessions {
+                sessions.load().await?;
+            }
+            Ok::<_, LogError>(())
+        };
+        tokio::select! {
+            loaded = load => loaded?,
+            () = &mut stop => return Ok(()),
+        }
         let [stopping, closing] = [CancellationToken::new(), CancellationToken::new()];
         let description = describe(sessions.is_some(), tokens.is_some());
         let shared = Shared {
@@ -126,7 +155,7 @@ impl Server {
         tracing::info!(%address, "listening");
         tokio::select! {
             () = connections.accept(&listener) => {}
-            () = stop => {}
+            () = &mut stop => {}
         }
         tracing::info!("stopping: runs under way may end");
         stopping.cancel();

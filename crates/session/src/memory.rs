@@ -5,7 +5,7 @@ use std::{
     sync::{Mutex, MutexGuard, PoisonError},
 };
 
-use anabranch_proto::{Admitted, EventKind, Metadata, Scope, SessionId};
+use anabranch_proto::{Admitted, EventKind, Metadata, Scope, SessionId, Timestamp};
 use futures::{
     FutureExt as _,
     future::{self, BoxFuture},
@@ -14,9 +14,9 @@ use tokio::sync::watch;
 
 use crate::{AppendError, Batch, EventLog, LogError, hash::IdMap};
 
-/// A log in memory that keeps the last events, up to a number of bytes.
+/// A log in memory that keeps the last events, up to a number of bytes, and of events where it is told so.
 ///
-/// Bytes are estimated per event. The last event is always kept, whatever its size. A reader that lags behind what is
+/// Bytes are estimated per event. The last event is always kept, whatever its size and age. A reader that lags behind what is
 /// kept gets a [`Batch::Gap`]. The log is never full: it forgets instead.
 ///
 /// ```
@@ -40,8 +40,15 @@ use crate::{AppendError, Batch, EventLog, LogError, hash::IdMap};
 #[derive(Debug)]
 pub struct MemoryLog {
     kept: Mutex<Kept>,
-    retention: usize,
+    retention: Retention,
     appended: watch::Sender<u64>,
+}
+
+/// How much is kept.
+#[derive(Clone, Copy, Debug)]
+struct Retention {
+    bytes: usize,
+    events: usize,
 }
 
 /// How many different metadata are remembered, so that each is weighed once: as many children may take turns.
@@ -68,7 +75,30 @@ impl MemoryLog {
     /// A log that keeps about so many bytes.
     #[must_use]
     pub fn with_retention(bytes: usize) -> Self {
-        Self { kept: Mutex::default(), retention: bytes, appended: watch::Sender::new(0) }
+        let retention = Retention { bytes, events: usize::MAX };
+        Self { kept: Mutex::default(), retention, appended: watch::Sender::new(0) }
+    }
+
+    /// Keeps at most so many events, and at least one.
+    #[must_use]
+    pub fn keep_events(mut self, events: usize) -> Self {
+        self.retention.events = events;
+        self
+    }
+
+    /// Forgets the events from before a time, but for those behind one that is not, and for the last. Says how many.
+    ///
+    /// A log reads no clock: whoever wants none older than an hour says so once in a while.
+    pub fn forget_before(&self, time: Timestamp) -> usize {
+        let time = time.unix_millis();
+        let mut kept = self.lock();
+        let before = kept.events.len();
+        while kept.events.len() > 1
+            && kept.events.front().is_some_and(|(first, _)| first.event.created_at.unix_millis() < time)
+        {
+            kept.forget_first();
+        }
+        before - kept.events.len()
     }
 
     /// The spawns of a session's children that are kept, in order.
@@ -165,7 +195,7 @@ impl Kept {
         self.events.get(self.place(number)?).map(|(admitted, _)| admitted)
     }
 
-    fn push(&mut self, admitted: &Admitted, retention: usize) {
+    fn push(&mut self, admitted: &Admitted, retention: Retention) {
         let event = &admitted.event;
         let weight = event.approximate_own_bytes() + self.weigh_once(&event.metadata);
         if let EventKind::SpawnSessionStart(spawn) = &event.kind {
@@ -173,7 +203,8 @@ impl Kept {
         }
         self.events.push_back((admitted.clone(), weight));
         self.bytes += weight;
-        while self.bytes > retention && self.events.len() > 1 {
+        while (self.bytes > retention.bytes || self.events.len() > retention.events) && self.events.len() > 1
+        {
             self.forget_first();
         }
     }
@@ -223,7 +254,7 @@ impl Kept {
 mod tests {
     use std::sync::Arc;
 
-    use anabranch_proto::{ChildScope, Event, SpawnMechanism, Timestamp, event::SpawnSessionStart};
+    use anabranch_proto::{ChildScope, Event, SpawnMechanism, event::SpawnSessionStart};
 
     use super::*;
 

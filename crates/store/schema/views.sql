@@ -12,6 +12,8 @@ SELECT
     root.id AS root,
     root.epoch,
     root.owner,
+    root.label,
+    root.created_at,
     session.name,
     session.status,
     root.forgotten + 1 AS first,

@@ -80,6 +80,12 @@ pub enum StoreError {
         /// The session.
         session: SessionId,
     },
+    /// The owner has another session with the label.
+    #[error("the owner of the new session has another with its label, `{session}`")]
+    Labelled {
+        /// The other session.
+        session: SessionId,
+    },
     /// The session was deleted while its log was open.
     #[error("the session `{session}` was deleted")]
     Deleted {

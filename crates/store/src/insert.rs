@@ -3,14 +3,15 @@
 use std::collections::{HashMap, HashSet};
 
 use anabranch_proto::{
-    Admitted, Event, EventId, EventKind, Outcome, Scope, SessionId, SpawnMechanism, event::MessageOrigin,
+    Admitted, Event, EventId, EventKind, Json, Outcome, Scope, SessionId, SpawnMechanism, Timestamp,
+    event::MessageOrigin,
 };
 use rusqlite::{
     Connection, ErrorCode, OptionalExtension as _, ToSql, params,
     types::{ToSqlOutput, ValueRef},
 };
 
-use crate::{StoreError, encode::Encoded};
+use crate::{NewRoot, StoreError, encode::Encoded};
 
 /// What the database has of one tree.
 #[derive(Debug)]
@@ -45,13 +46,23 @@ impl Known {
     /// Makes a root session, which is its tree's first session.
     pub(crate) fn create(
         connection: &Connection,
-        id: &SessionId,
+        new: &NewRoot,
         epoch: &str,
-        owner: Option<&str>,
+        now: Timestamp,
     ) -> rusqlite::Result<i64> {
+        let NewRoot { id, owner, label, origin, created_at } = new;
         connection
-            .prepare_cached("INSERT INTO root (id, epoch, owner) VALUES (?1, ?2, ?3)")?
-            .execute(params![id.as_str(), epoch, owner])?;
+            .prepare_cached(
+                "INSERT INTO root (id, epoch, owner, label, origin, created_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+            )?
+            .execute(params![
+                id.as_str(),
+                epoch,
+                owner,
+                label,
+                origin.as_ref().map(Json::as_str),
+                created_at.unwrap_or(now).to_string()
+            ])?;
         let root = connection.last_insert_rowid();
         connection
             .prepare_cached(
@@ -257,6 +268,14 @@ pub(crate) fn root(
             let number = |value: i64| u64::try_from(value).unwrap_or(0);
             Ok((row.get(0)?, row.get(1)?, number(row.get(3)?), number(row.get(2)?)))
         })
+        .optional()
+}
+
+/// The session of the owner's that has the new one's label.
+pub(crate) fn labelled(connection: &Connection, new: &NewRoot) -> rusqlite::Result<Option<SessionId>> {
+    connection
+        .prepare_cached("SELECT id FROM root WHERE coalesce(owner, '') = coalesce(?1, '') AND label = ?2")?
+        .query_row(params![new.owner, new.label], |row| row.get::<_, String>(0).map(SessionId::from))
         .optional()
 }
 

@@ -15,7 +15,7 @@
 //! - **Durable means durable.** What [`durable`](EventLog::durable) says outlives a loss of power, or the process alone
 //!   where the store was opened [so](Safety). A commit is there as a whole or not at all: no hole, no half event.
 //! - **What somebody acts on can be held.** Where the store was opened [so](Barriers), a spawn, a terminal, a result, a
-//!   question and its answer are seen by readers only when they are durable.
+//!   question and its answer are seen by readers only when they are durable; or all is.
 //! - **One writer.** A lock on a file beside the database keeps a second store out, and a log refuses events of a second
 //!   session.
 //! - **What is forgotten is a gap.** [`Retention`] takes whole runs, never what runs, and keeps the conversation.
@@ -39,6 +39,7 @@ mod forget;
 mod insert;
 mod lock;
 mod log;
+mod new_root;
 mod options;
 mod pool;
 mod query;
@@ -53,6 +54,7 @@ mod writer;
 use anabranch_session::EventLog;
 
 pub use error::StoreError;
+pub use new_root::NewRoot;
 pub use options::{Barriers, Retention, Safety, StoreOptions};
 pub use reader::{SessionQuery, StoreReader, StoredRoot, StoredSession};
 pub use store::{SessionLog, Store};

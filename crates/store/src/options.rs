@@ -56,17 +56,20 @@ impl Retention {
     }
 }
 
-/// When readers see a barrier: a spawn, a terminal, a call's result, a question to a person or another executor, an
-/// answer to one.
+/// What readers see only when a crash cannot lose it.
 ///
+/// A barrier is a spawn, a terminal, a call's result, a question to a person or another executor, or an answer to one.
 /// Whoever sees one acts on it, and has seen what never was if a crash loses it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[expect(clippy::exhaustive_enums, reason = "a barrier is held or it is not")]
+#[expect(clippy::exhaustive_enums, reason = "nothing is held, or what is acted on, or everything")]
 pub enum Barriers {
-    /// At once, as everything else.
+    /// Nothing: all is seen at once.
     Open,
-    /// When a crash cannot lose it; what is behind it waits too. Whoever produces never waits for that.
+    /// Barriers, and what is behind one that waits. Whoever produces never waits for that.
     Held,
+    /// Every event: a number that a reader has seen means the same event after any crash, so it is a cursor to give out. What
+    /// is no barrier is seen later by the time of a commit, and [`linger`](StoreOptions::linger) at most before that.
+    All,
 }
 
 /// What an event that is durable outlives.
@@ -96,7 +99,7 @@ impl StoreOptions {
         }
     }
 
-    /// When readers see a barrier.
+    /// What readers see only when a crash cannot lose it.
     pub fn barriers(mut self, barriers: Barriers) -> Self {
         self.barriers = barriers;
         self

@@ -1,6 +1,6 @@
 //! What is asked of the database.
 
-use anabranch_proto::{Admitted, Message, SessionId, SpawnMechanism, Timestamp, native};
+use anabranch_proto::{Admitted, Json, Message, SessionId, SpawnMechanism, Timestamp, native};
 use anabranch_session::{Forgotten, Status};
 use rusqlite::{Connection, OptionalExtension as _, Row, Rows, params};
 
@@ -88,7 +88,7 @@ const ROOTS: &str = "SELECT root.id, root.epoch, root.owner, session.name, sessi
     max(root.forgotten, coalesce((SELECT max(seq) FROM event WHERE event.root = root.number), 0)), \
     root.bytes - coalesce((SELECT bytes FROM pause WHERE pause.root = root.number AND pause.seq = root.forgotten), 0), \
     EXISTS (SELECT 1 FROM session WHERE session.root = root.number AND session.status = 'running'), \
-    session.started_at, session.ended_at \
+    session.started_at, session.ended_at, root.created_at, root.label, root.origin IS NOT NULL \
     FROM root JOIN session ON session.root = root.number AND session.id = root.id";
 
 /// Root sessions, the newest first.
@@ -97,12 +97,13 @@ pub(crate) fn roots(connection: &Connection, query: &SessionQuery) -> Result<Vec
         "{ROOTS} WHERE (?1 IS NULL OR root.owner = ?1) \
          AND (?2 IS NULL OR root.number < (SELECT number FROM root WHERE id = ?2)) \
          AND (?3 = 0 OR root.number IN (SELECT root FROM session WHERE status = 'running')) \
+         AND (?5 IS NULL OR root.label = ?5) \
          ORDER BY root.number DESC LIMIT ?4"
     );
     let mut statement = connection.prepare_cached(&sql)?;
     let before = query.before.as_ref().map(SessionId::as_str);
     let max = query.max.map_or(-1, |max| i64::try_from(max).unwrap_or(i64::MAX));
-    let mut rows = statement.query(params![query.owner, before, query.unfinished, max])?;
+    let mut rows = statement.query(params![query.owner, before, query.unfinished, max, query.label])?;
     let mut roots = Vec::new();
     while let Some(row) = rows.next()? {
         roots.push(stored_root(row)?);
@@ -131,8 +132,19 @@ fn stored_root(row: &Row<'_>) -> Result<StoredRoot, StoreError> {
         is_unfinished: row.get(8)?,
         started_at: time(row, 9)?,
         ended_at: time(row, 10)?,
+        created_at: time(row, 11)?,
+        label: row.get(12)?,
+        has_origin: row.get(13)?,
         id,
     })
+}
+
+/// What a root session was made of.
+pub(crate) fn origin(connection: &Connection, id: &SessionId) -> Result<Option<Json>, StoreError> {
+    let mut statement = connection.prepare_cached("SELECT origin FROM root WHERE id = ?1")?;
+    let found = statement.query_row([id.as_str()], |row| row.get::<_, Option<String>>(0)).optional()?;
+    let text = found.ok_or_else(|| StoreError::NoSession { session: id.clone() })?;
+    text.map(|text| Json::parse(&text).map_err(|error| unreadable(id, 0, error.to_string()))).transpose()
 }
 
 /// The sessions of a tree, in the order in which they became known.

@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use anabranch_proto::{Admitted, SessionId, SpawnMechanism, Timestamp};
+use anabranch_proto::{Admitted, Json, SessionId, SpawnMechanism, Timestamp};
 use anabranch_session::{Batch, Forgotten, Status};
 
 use crate::{StoreError, pool::Pool, query};
@@ -54,6 +54,7 @@ pub struct SessionQuery {
     pub(crate) before: Option<SessionId>,
     pub(crate) max: Option<usize>,
     pub(crate) unfinished: bool,
+    pub(crate) label: Option<String>,
 }
 
 impl SessionQuery {
@@ -65,6 +66,12 @@ impl SessionQuery {
     /// Those that were made for somebody.
     pub fn owner(mut self, owner: impl Into<String>) -> Self {
         self.owner = Some(owner.into());
+        self
+    }
+
+    /// That which the application calls so.
+    pub fn label(mut self, label: impl Into<String>) -> Self {
+        self.label = Some(label.into());
         self
     }
 
@@ -113,6 +120,12 @@ pub struct StoredRoot {
     pub started_at: Option<Timestamp>,
     /// When its last run ended.
     pub ended_at: Option<Timestamp>,
+    /// When it was made; of one of an earlier version's file when its first event happened, if that was known.
+    pub created_at: Option<Timestamp>,
+    /// What the application calls it.
+    pub label: Option<String>,
+    /// Whether it is known what it [was made of](StoreReader::origin).
+    pub has_origin: bool,
 }
 
 /// A session of a tree, as it is on disk.
@@ -187,6 +200,18 @@ impl StoreReader {
     pub async fn root(&self, root: impl Into<SessionId>) -> Result<StoredRoot, StoreError> {
         let root = root.into();
         self.pool.read(move |connection| query::root(connection, &root)).await
+    }
+
+    /// What a root session [was made of](crate::NewRoot::origin).
+    ///
+    /// # Errors
+    /// When it is not there, or cannot be read.
+    ///
+    /// # Cancel safety
+    /// Dropping the future changes nothing.
+    pub async fn origin(&self, root: impl Into<SessionId>) -> Result<Option<Json>, StoreError> {
+        let root = root.into();
+        self.pool.read(move |connection| query::origin(connection, &root)).await
     }
 
     /// The sessions of a root's tree, the root first, in the order in which they became known: parents before their

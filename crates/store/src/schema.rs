@@ -10,7 +10,8 @@ use crate::{Safety, StoreError, StoreOptions};
 const APPLICATION: i64 = 0x616e_6162;
 
 /// What leads from each version to the next. Never changed once released: a later version is a further entry.
-const MIGRATIONS: &[&str] = &[include_str!("../schema/1.sql"), include_str!("../schema/2.sql")];
+const MIGRATIONS: &[&str] =
+    &[include_str!("../schema/1.sql"), include_str!("../schema/2.sql"), include_str!("../schema/3.sql")];
 
 /// What others read, as the latest version has it.
 const VIEWS: &str = include_str!("../schema/views.sql");

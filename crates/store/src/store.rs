@@ -14,7 +14,7 @@ use futures::{FutureExt as _, channel::oneshot, future::BoxFuture};
 use tokio::sync::watch;
 
 use crate::{
-    SessionQuery, StoreError, StoreOptions, StoreReader,
+    NewRoot, SessionQuery, StoreError, StoreOptions, StoreReader,
     log::{Appended, Log},
     pool::Pool,
     query,
@@ -139,7 +139,7 @@ impl Store {
     /// # Cancel safety
     /// Where the future is dropped the session may have been made.
     pub async fn create(&self, id: impl Into<SessionId>) -> Result<SessionLog, StoreError> {
-        self.make(id.into(), None).await
+        self.make(NewRoot::new(id)).await
     }
 
     /// Makes a root session that is kept for somebody, such as a tenant: [`SessionQuery::owner`]
@@ -155,11 +155,18 @@ impl Store {
         owner: impl Into<String>,
         id: impl Into<SessionId>,
     ) -> Result<SessionLog, StoreError> {
-        self.make(id.into(), Some(owner.into())).await
+        self.make(NewRoot::new(id).owner(owner)).await
     }
 
-    async fn make(&self, id: SessionId, owner: Option<String>) -> Result<SessionLog, StoreError> {
-        let log = self.run(move |writer| writer.create(&id, owner.as_deref())).await?;
+    /// Makes a root session with all that an application says of it.
+    ///
+    /// # Errors
+    /// As [`create`](Self::create), and when its owner has another session with its label.
+    ///
+    /// # Cancel safety
+    /// As that of [`create`](Self::create).
+    pub async fn make(&self, new: NewRoot) -> Result<SessionLog, StoreError> {
+        let log = self.run(move |writer| writer.create(&new)).await?;
         Ok(SessionLog { log, handle: Arc::clone(&self.handle) })
     }
 

@@ -102,6 +102,9 @@ impl Tail {
 
     /// The number of the last event that readers may see.
     pub(crate) fn readable(&self) -> u64 {
+        if self.barriers == Barriers::All {
+            return self.durable;
+        }
         self.held.front().map_or(self.appended, |barrier| barrier - 1)
     }
 

@@ -7,12 +7,12 @@ use std::{
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
-use anabranch_proto::{Admitted, SessionId};
+use anabranch_proto::{Admitted, SessionId, Timestamp};
 use rusqlite::{Connection, TransactionBehavior, params};
 use ulid::Ulid;
 
 use crate::{
-    StoreError,
+    NewRoot, StoreError,
     encode::Encoder,
     forget,
     insert::{self, Known, Rest},
@@ -302,12 +302,16 @@ impl Writer {
     }
 
     /// The log of a session that is made.
-    pub(crate) fn create(&mut self, id: &SessionId, owner: Option<&str>) -> Result<Arc<Log>, StoreError> {
+    pub(crate) fn create(&mut self, new: &NewRoot) -> Result<Arc<Log>, StoreError> {
+        let id = &new.id;
         let transaction = self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
         if insert::root(&transaction, id)?.is_some() {
             return Err(StoreError::Exists { session: id.clone() });
         }
-        Known::create(&transaction, id, &Ulid::generate().to_string(), owner)?;
+        if let Some(session) = insert::labelled(&transaction, new)? {
+            return Err(StoreError::Labelled { session });
+        }
+        Known::create(&transaction, new, &Ulid::generate().to_string(), time())?;
         transaction.commit()?;
         self.log(id)
     }
@@ -405,6 +409,12 @@ impl Writer {
             Err(error) => tracing::warn!(%error, "the store could not look for what is old"),
         }
     }
+}
+
+/// Now.
+fn time() -> Timestamp {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    Timestamp::from_unix(i64::try_from(since.as_secs()).unwrap_or(i64::MAX), since.subsec_nanos())
 }
 
 /// Seconds since 1970.

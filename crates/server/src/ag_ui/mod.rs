@@ -10,11 +10,11 @@ mod threads;
 
 pub use input::{InputMessage, RunAgentInput};
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{error::Error, fmt, sync::Arc, time::Duration};
 
 use anabranch_adapters::ag_ui::{Mode, RunIds};
-use anabranch_runtime::{Agent, Session};
-use anabranch_session::MemoryLog;
+use anabranch_proto::{Json, Stamp as _};
+use anabranch_runtime::{Agent, Session, SystemStamp};
 use axum::{
     body::Body,
     http::{HeaderName, header},
@@ -33,7 +33,7 @@ use self::{
     talk::{State, Talk},
     threads::{Lease, Threads},
 };
-use crate::{Limits, Tenant, http::Refusal};
+use crate::{Limits, NewSession, OpenLog, SessionLogs, Tenant, http::Refusal};
 
 /// Makes the agent of a thread.
 pub(crate) type MakeAgent = dyn Fn(&RunAgentInput) -> Agent + Send + Sync;
@@ -47,18 +47,26 @@ pub(crate) struct Runs {
     watch: Box<Watch>,
     mode: Mode,
     limits: Limits,
-    threads: Threads,
+    threads: Arc<Threads>,
     /// Stops every run.
     stop: CancellationToken,
+    logs: Arc<dyn SessionLogs>,
+    stamp: SystemStamp,
     /// The runs under way, from their requests on.
     under_way: TaskTracker,
 }
 
 impl Runs {
-    pub(crate) fn new(make: Box<MakeAgent>, watch: Box<Watch>, mode: Mode, limits: Limits) -> Self {
-        let threads = Threads::new(limits.threads);
+    pub(crate) fn new(
+        make: Box<MakeAgent>,
+        watch: Box<Watch>,
+        mode: Mode,
+        limits: Limits,
+        logs: Arc<dyn SessionLogs>,
+    ) -> Self {
+        let threads = Arc::new(Threads::new(limits.threads));
         let (stop, under_way) = (CancellationToken::new(), TaskTracker::new());
-        Self { make, watch, mode, limits, threads, stop, under_way }
+        Self { make, watch, mode, limits, threads, stop, logs, stamp: SystemStamp::new(), under_way }
     }
 
     /// What a run holds from its request to its end.
@@ -74,7 +82,7 @@ impl Runs {
 
     /// Serves the run that a body asks for.
     pub(crate) async fn serve(
-        &self,
+        self: &Arc<Self>,
         tenant: Tenant,
         body: &[u8],
         under_way: TaskTrackerToken,
@@ -83,7 +91,10 @@ impl Runs {
         input.tenant = tenant;
         let wanted = input.wanted()?;
         let patience = self.limits.patience;
-        let begin = || self.begin(&input);
+        let (this, first) = (Arc::clone(self), input.clone());
+        // Where its session outlives this, its agent is made of this again.
+        let body = self.logs.outlive().then(|| String::from_utf8_lossy(body).into_owned());
+        let begin = async move { this.begin(first, body.as_deref()).await };
         let mut lease = self.threads.take(&input.tenant, &input.thread_id, begin, patience).await?;
         tokio::time::timeout(self.limits.settle, lease.settle()).await.map_err(|_| Refusal::Settling)?;
         let stop = match wanted {
@@ -119,15 +130,41 @@ impl Runs {
         }
     }
 
-    fn begin(&self, input: &RunAgentInput) -> Talk {
-        let log = Arc::new(MemoryLog::with_retention(self.limits.log));
-        let agent = (self.make)(input);
-        let session = agent.session_builder().log(log).start().unwrap_or_else(|error| {
-            debug_assert!(false, "a new log has no events: {error}");
-            agent.session()
-        });
-        (self.watch)(input, &session);
-        Talk::new(session, self.mode)
+    /// The talk of a thread that nobody has open: it begins, or goes on where it was kept.
+    async fn begin(&self, input: RunAgentInput, body: Option<&str>) -> Result<Talk, Refusal> {
+        let (tenant, thread) = (&input.tenant, &input.thread_id);
+        let failed = |error| log_failed(thread, &error);
+        if let Some(id) = self.logs.thread(tenant, thread).await.map_err(failed)?
+            && let Some((new, open)) = self.logs.reopen(&id).await.map_err(failed)?
+        {
+            return self.go_on(new, open, input).await;
+        }
+        let new = NewSession {
+            id: self.stamp.session_ids().0,
+            tenant: tenant.clone(),
+            options: body.and_then(|body| Json::parse(body).ok()),
+            thread: Some(thread.clone()),
+            created_at: self.stamp.now(),
+        };
+        let open = self.logs.open(&new).await.map_err(failed)?;
+        let session = (self.make)(&input).session_builder().id(&new.id).log(open.log).start();
+        let session = session.map_err(|error| log_failed(thread, &error))?;
+        (self.watch)(&input, &session);
+        Ok(Talk::new(session, self.mode))
+    }
+
+    async fn go_on(&self, new: NewSession, open: OpenLog, input: RunAgentInput) -> Result<Talk, Refusal> {
+        let tenant = input.tenant.clone();
+        let first = new.options.and_then(|first| RunAgentInput::read(first.as_str().as_bytes()).ok());
+        let mut first = first.unwrap_or(input);
+        first.tenant = tenant;
+        let resumed =
+            (self.make)(&first).session_builder().id(&new.id).log(Arc::clone(&open.log)).resume().await;
+        let session = resumed.map_err(|error| log_failed(&first.thread_id, &error))?;
+        (self.watch)(&first, &session);
+        tracing::info!(thread = first.thread_id, session = %new.id, "a thread goes on that was kept");
+        // Nothing is open any more, and nothing begins before this is given out.
+        Ok(Talk::kept(session, self.mode, open.log.last()).await)
     }
 
     /// Prompts a thread that is idle. Gives what stops the run.
@@ -144,7 +181,7 @@ impl Runs {
         let reply = lease.session.prompt_until(text, &stop).await;
         match reply {
             Ok(_) => {
-                lease.prompted_by = id;
+                lease.was_prompted(id);
                 Ok(stop)
             }
             Err(error) => {
@@ -154,6 +191,11 @@ impl Runs {
             }
         }
     }
+}
+
+fn log_failed(thread: &str, error: &(dyn Error + 'static)) -> Refusal {
+    tracing::error!(thread, error, "a thread has no log");
+    Refusal::LogFailed
 }
 
 fn response(run: Run, under_way: TaskTrackerToken, unread: Duration) -> Response {

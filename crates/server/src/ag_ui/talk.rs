@@ -5,7 +5,7 @@ use anabranch_adapters::{
     ag_ui::{self, AgUi, Mode, RunIds},
     encode::Sse,
 };
-use anabranch_proto::{Admitted, Stamp as _};
+use anabranch_proto::{Admitted, EventKind, Message, Role, Scope, Stamp as _, event::MessageOrigin};
 use anabranch_runtime::{Answer, Read, Session, SystemStamp};
 use futures::StreamExt as _;
 use tokio_util::sync::CancellationToken;
@@ -24,7 +24,9 @@ pub(super) struct Talk {
     pub(super) cursor: u64,
     pub(super) state: State,
     /// The message that prompted last.
-    pub(super) prompted_by: Option<String>,
+    prompted_by: Option<String>,
+    /// What it said, where its id is not known any more.
+    prompted_with: Option<String>,
 }
 
 /// How far the last run is.
@@ -45,15 +47,58 @@ pub(super) enum State {
 impl Talk {
     /// A talk that has not begun.
     pub(super) fn new(session: Session, mode: Mode) -> Self {
-        // These ids are replaced before the first run.
-        let adapter = AgUi::new(session.id(), RunIds::new("", "")).mode(mode);
-        let encoder = Sse::new(UntilTerminal::new(adapter));
-        Self { session, encoder, cursor: 0, state: State::Idle, prompted_by: None }
+        let encoder = encoder(&session, mode);
+        Self { session, encoder, cursor: 0, state: State::Idle, prompted_by: None, prompted_with: None }
+    }
+
+    /// A talk of before, of whose session nobody has told this process. The encoder is told what the
+    /// session's log has up to this number, which is all.
+    pub(super) async fn kept(session: Session, mode: Mode, last: u64) -> Self {
+        let mut talk = Self::new(session, mode);
+        let messages = talk.session.messages();
+        let prompt = messages.iter().rfind(|message| message.role == Role::User);
+        talk.prompted_with = prompt.map(Message::text);
+        let mut reader = talk.session.subscribe(0);
+        while talk.cursor < last {
+            match reader.next().await {
+                Some(Read::Event(admitted)) => talk.note(&admitted, mode),
+                Some(Read::Gap { to, .. }) => {
+                    talk.encoder = encoder(&talk.session, mode);
+                    talk.cursor = to;
+                }
+                None => {
+                    talk.state = State::Dead;
+                    break;
+                }
+            }
+        }
+        talk
+    }
+
+    /// Tells the encoder what somebody has read before.
+    fn note(&mut self, admitted: &Admitted, mode: Mode) {
+        let mut unseen = Vec::new();
+        self.cursor = admitted.seq;
+        let begins = admitted.event.scope == Scope::Root
+            && matches!(&admitted.event.kind, EventKind::UserMessage(message) if message.origin == MessageOrigin::User);
+        if begins || matches!(self.take_terminal(), Some(Terminal::Asked(_))) {
+            self.encoder.adapter_mut().next_run(RunIds::new("", ""));
+        }
+        if let Err(error) = self.encoder.event(None, &admitted.event, &mut unseen) {
+            tracing::error!(%error, "an event could not be encoded");
+            self.encoder = encoder(&self.session, mode);
+        }
     }
 
     /// Whether a prompt was not given before.
     pub(super) fn is_new(&self, prompt: &Prompt) -> bool {
-        prompt.id.is_none() || prompt.id != self.prompted_by
+        prompt.id.is_none()
+            || (prompt.id != self.prompted_by && self.prompted_with.as_ref() != Some(&prompt.text))
+    }
+
+    /// The message with this id has prompted.
+    pub(super) fn was_prompted(&mut self, id: Option<String>) {
+        (self.prompted_by, self.prompted_with) = (id, None);
     }
 
     /// Begins a run of the protocol.
@@ -95,7 +140,7 @@ impl Talk {
 
     /// Says something to the run that is under way.
     pub(super) fn steer(&mut self, prompt: &Prompt) {
-        self.prompted_by.clone_from(&prompt.id);
+        self.was_prompted(prompt.id.clone());
         if let Err(error) = self.session.steer(self.session.id(), &*prompt.text) {
             tracing::warn!(%error, "what the user said beside an answer reached nobody");
         }
@@ -138,6 +183,12 @@ impl Talk {
         // Closing begins with the first poll, and goes on without another.
         let _ = futures::FutureExt::now_or_never(self.session.close());
     }
+}
+
+fn encoder(session: &Session, mode: Mode) -> Sse<UntilTerminal> {
+    // These ids are replaced before the first run.
+    let adapter = AgUi::new(session.id(), RunIds::new("", "")).mode(mode);
+    Sse::new(UntilTerminal::new(adapter))
 }
 
 #[cfg(test)]

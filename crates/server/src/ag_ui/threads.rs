@@ -2,22 +2,29 @@
 
 use std::{
     collections::HashMap,
+    future::Future,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
 use anabranch_runtime::Session;
 use futures::future::join_all;
-use tokio::sync::{Mutex as Exclusive, OwnedMutexGuard};
+use tokio::{
+    sync::{Mutex as Exclusive, OwnedMappedMutexGuard, OwnedMutexGuard},
+    time::{Instant, timeout_at},
+};
 
 use super::talk::{State, Talk};
 use crate::{Tenant, http::Refusal};
 
 /// A thread that one request has for itself until it drops this.
-pub(super) type Lease = OwnedMutexGuard<Talk>;
+pub(super) type Lease = OwnedMappedMutexGuard<Option<Talk>, Talk>;
 
 /// Whose thread it is, and what its client calls it.
 type Key = (Tenant, String);
+
+/// A thread's talk; none before it has begun, and where it could not.
+type Place = Arc<Exclusive<Option<Talk>>>;
 
 /// The threads that are kept, by their ids.
 #[derive(Debug)]
@@ -29,16 +36,20 @@ pub(super) struct Threads {
 #[derive(Debug, Default)]
 struct Known {
     threads: HashMap<Key, Thread>,
+    /// Sessions of threads that were forgotten, which may not have ended yet.
+    ending: HashMap<Key, Session>,
     /// How many requests there were.
     requests: u64,
+    /// No more begin.
+    is_closed: bool,
 }
 
 #[derive(Debug)]
 struct Thread {
     /// Locked while a request has it.
-    talk: Arc<Exclusive<Talk>>,
+    talk: Place,
     /// The talk's, for who does not have that.
-    session: Session,
+    session: Option<Session>,
     /// The last request for it.
     used: u64,
 }
@@ -48,7 +59,9 @@ enum Found {
     /// It is the caller's now.
     Free(Lease),
     /// Another request has it.
-    Taken(Arc<Exclusive<Talk>>),
+    Taken(Place),
+    /// It is the caller's to begin, once this session has ended.
+    New(OwnedMutexGuard<Option<Talk>>, Option<Session>),
 }
 
 impl Threads {
@@ -56,63 +69,97 @@ impl Threads {
         Self { most: most.max(1), known: Mutex::default() }
     }
 
-    /// Takes the tenant's thread of this id, which `begin` begins where there is none. Where another request has it, waits for that
-    /// to let it go: a client that left may not have been noticed yet.
+    /// Takes the tenant's thread of this id, which `begin` begins where there is none; that goes on where nobody waits for it any
+    /// more. Where another request has it, waits for that to let it go: a client that left may not have been noticed yet.
     pub(super) async fn take(
-        &self,
+        self: &Arc<Self>,
         tenant: &Tenant,
         id: &str,
-        begin: impl Fn() -> Talk,
+        begin: impl Future<Output = Result<Talk, Refusal>> + Send + 'static,
         patience: Duration,
     ) -> Result<Lease, Refusal> {
-        let waited = tokio::time::timeout(patience, async {
-            loop {
-                let talk = match self.look_up(tenant, id, &begin)? {
-                    Found::Free(lease) => return Ok(lease),
-                    Found::Taken(talk) => talk,
-                };
-                let lease = talk.lock_owned().await;
-                // One that came to its end meanwhile has a successor.
-                if !matches!(lease.state, State::Dead) {
-                    return Ok(lease);
-                }
+        let key = (tenant.clone(), id.to_owned());
+        let until = Instant::now() + patience;
+        let (place, before) = loop {
+            let talk = match self.look_up(&key)? {
+                Found::Free(lease) => return Ok(lease),
+                Found::Taken(talk) => talk,
+                Found::New(place, before) => break (place, before),
+            };
+            let talk = timeout_at(until, talk.lock_owned()).await.map_err(|_| Refusal::Busy)?;
+            // One that came to its end meanwhile has a successor.
+            if let Some(lease) = alive(talk) {
+                return Ok(lease);
             }
+        };
+        let this = Arc::clone(self);
+        let task = tokio::spawn(async move {
+            if let Some(before) = before {
+                // It may still write to the log that the next one reads.
+                before.close().await;
+            }
+            this.began(&key, place, begin.await)
         });
-        waited.await.unwrap_or(Err(Refusal::Busy))
+        task.await.unwrap_or(Err(Refusal::LogFailed))
     }
 
-    fn look_up(&self, tenant: &Tenant, id: &str, begin: impl FnOnce() -> Talk) -> Result<Found, Refusal> {
-        let key = (tenant.clone(), id.to_owned());
+    fn look_up(&self, key: &Key) -> Result<Found, Refusal> {
         let mut known = self.lock();
+        if known.is_closed {
+            return Err(Refusal::Stopping);
+        }
         known.requests += 1;
         let now = known.requests;
-        if let Some(thread) = known.threads.get_mut(&key) {
-            let Ok(lease) = Arc::clone(&thread.talk).try_lock_owned() else {
+        known.ending.retain(|_, session| !session.has_ended());
+        if let Some(thread) = known.threads.get_mut(key) {
+            let Ok(talk) = Arc::clone(&thread.talk).try_lock_owned() else {
                 thread.used = now;
                 return Ok(Found::Taken(Arc::clone(&thread.talk)));
             };
-            if !matches!(lease.state, State::Dead) {
+            if let Some(lease) = alive(talk) {
                 thread.used = now;
                 return Ok(Found::Free(lease));
             }
         }
-        known.threads.remove(&key);
-        if known.threads.len() >= self.most && !known.forget_idlest(tenant) {
+        known.forget(key);
+        if known.threads.len() >= self.most && !known.forget_idlest(&key.0) {
             return Err(Refusal::Full { bound: self.most });
         }
-        let talk = begin();
-        let session = talk.session.clone();
-        let talk = Arc::new(Exclusive::new(talk));
-        let lease = Arc::clone(&talk).try_lock_owned().map_err(|_| Refusal::Busy)?;
-        known.threads.insert(key, Thread { talk, session, used: now });
-        tracing::debug!(thread = id, session = %lease.session.id(), "a thread begins");
-        Ok(Found::Free(lease))
+        let talk = Place::default();
+        let place = Arc::clone(&talk).try_lock_owned().map_err(|_| Refusal::Busy)?;
+        known.threads.insert(key.clone(), Thread { talk, session: None, used: now });
+        Ok(Found::New(place, known.ending.remove(key)))
+    }
+
+    fn began(
+        &self,
+        key: &Key,
+        mut place: OwnedMutexGuard<Option<Talk>>,
+        begun: Result<Talk, Refusal>,
+    ) -> Result<Lease, Refusal> {
+        let talk = begun?;
+        let mut known = self.lock();
+        let Some(thread) = known.threads.get_mut(key) else {
+            // The server has been stopped meanwhile.
+            talk.end_session();
+            return Err(Refusal::Stopping);
+        };
+        tracing::debug!(thread = key.1, session = %talk.session.id(), "a thread begins");
+        thread.session = Some(talk.session.clone());
+        drop(known);
+        *place = Some(talk);
+        alive(place).ok_or(Refusal::Ended)
     }
 
     /// Ends all sessions.
     pub(super) async fn close(&self) {
-        let threads: Vec<_> = self.lock().threads.drain().map(|(_, thread)| thread.session).collect();
-        join_all(threads.iter().map(Session::close)).await;
+        let sessions: Vec<_> = {
+            let mut known = self.lock();
+            known.is_closed = true;
+            let threads: Vec<_> = known.threads.drain().filter_map(|(_, thread)| thread.session).collect();
+            known.ending.drain().map(|(_, session)| session).chain(threads).collect()
+        };
+        join_all(sessions.iter().map(Session::close)).await;
     }
 
     fn lock(&self) -> MutexGuard<'_, Known> {
@@ -120,7 +167,20 @@ impl Threads {
     }
 }
 
+/// The talk, where there will be more of it.
+fn alive(talk: OwnedMutexGuard<Option<Talk>>) -> Option<Lease> {
+    let is_alive = |talk: &&mut Talk| !matches!(talk.state, State::Dead);
+    OwnedMutexGuard::try_map(talk, |talk| talk.as_mut().filter(is_alive)).ok()
+}
+
 impl Known {
+    /// Forgets a thread. Closing its session begins, and goes on without anybody.
+    fn forget(&mut self, key: &Key) {
+        let Some(Thread { session: Some(session), .. }) = self.threads.remove(key) else { return };
+        let _ = futures::FutureExt::now_or_never(session.close());
+        self.ending.insert(key.clone(), session);
+    }
+
     /// Forgets the thread that nobody has asked for, for longest; nothing where all are served. One of the tenant's own
     /// where it has one, so that nobody pushes others out by asking for more and more.
     fn forget_idlest(&mut self, tenant: &Tenant) -> bool {
@@ -131,11 +191,8 @@ impl Known {
         else {
             return false;
         };
-        if let Some(thread) = self.threads.remove(&key) {
-            tracing::info!(thread = key.1, "a thread is forgotten for a new one");
-            // Closing begins with the first poll, and goes on without another.
-            let _ = futures::FutureExt::now_or_never(thread.session.close());
-        }
+        tracing::info!(thread = key.1, "an idle thread makes room for another");
+        self.forget(&key);
         true
     }
 }

@@ -1,8 +1,6 @@
 //! `POST /sessions`: a session begins.
 
-use std::sync::Arc;
-
-use anabranch_proto::{Json, SessionId, Stamp as _};
+use anabranch_proto::{Json, Stamp as _};
 use axum::{
     Extension,
     body::Body,
@@ -13,28 +11,15 @@ use axum::{
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::entry::Entry;
 use crate::{
-    Tenant,
+    NewSession, Tenant,
     http::{Answered, Refusal, Shared, read_json},
 };
-
-/// What a session that is asked for is to be.
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub struct NewSession {
-    /// The session's id.
-    pub id: SessionId,
-    /// Whose it will be.
-    pub tenant: Tenant,
-    /// What its client wants of the agent: a JSON object, whose meaning is the application's.
-    pub options: Option<Json>,
-}
 
 /// Options that no agent can be made of.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
-pub struct Unusable(String);
+pub struct Unusable(pub(super) String);
 
 impl Unusable {
     /// Options that no agent can be made of: what is wrong and what to do, for the client.
@@ -77,26 +62,10 @@ pub(super) async fn create(
     }
     let api = shared.api()?;
     let (id, _) = api.stamp.session_ids();
-    let new = NewSession { id, tenant, options };
-    let room = api.registry.reserve(&new.tenant, &new.id)?;
-    let agent = (api.make)(&new).map_err(|Unusable(why)| Refusal::Unusable(why.into()))?;
-    let open = api.logs.open(&new).await.map_err(|error| {
-        tracing::error!(session = %new.id, %error, "there is no log for a session");
-        Refusal::LogFailed
-    })?;
-    let started = agent.session_builder().id(&new.id).log(Arc::clone(&open.log)).start();
-    let session = started.map_err(|error| {
-        tracing::error!(session = %new.id, %error, "the log of a session is not a new one");
-        Refusal::LogFailed
-    })?;
-    (api.watch)(&new, &session);
-    let entry = Arc::new(Entry::new(session, open, api.stamp.now()));
+    let new = NewSession { id, tenant, options, thread: None, created_at: api.stamp.now() };
+    let entry = api.begin(new.clone()).await?;
     let created =
         Created { id: new.id.to_string(), epoch: entry.epoch.to_string(), cursor: entry.at(0).to_string() };
-    if let Err(entry) = room.fill(entry) {
-        entry.session.close().await;
-        return Err(Refusal::Stopping);
-    }
     tracing::info!(session = %new.id, tenant = %new.tenant, "a session begins");
     let mut response = (StatusCode::CREATED, Answered(created)).into_response();
     if let Ok(location) = HeaderValue::from_str(&format!("/sessions/{}", new.id)) {

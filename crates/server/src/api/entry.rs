@@ -7,11 +7,8 @@ use anabranch_runtime::{Prompt, Session};
 use anabranch_session::{Batch, EventLog};
 use tokio::sync::Mutex;
 
-use super::{
-    OpenLog,
-    cursor::{Cursor, Epoch},
-};
-use crate::http::Refusal;
+use super::cursor::{Cursor, Epoch};
+use crate::{KeptSession, OpenLog, Tenant, http::Refusal};
 
 /// One session that is kept.
 #[derive(Debug)]
@@ -39,6 +36,23 @@ impl Entry {
     pub(super) fn new(session: Session, open: OpenLog, created_at: Timestamp) -> Self {
         let OpenLog { log, epoch } = open;
         Self { session, log, epoch, created_at, prompting: Mutex::new(()) }
+    }
+
+    /// Whether nothing runs in it and nothing waits, so that it can be closed and opened again with nobody the wiser but its
+    /// sub-agents, which cannot go on then.
+    pub(super) fn is_idle(&self) -> bool {
+        let session = &self.session;
+        session.has_ended()
+            || (session.prompts_open() == 0
+                && session.questions().is_empty()
+                && session.children_running() == 0
+                && session.detached() == 0)
+    }
+
+    /// The session as it is kept when it is closed.
+    pub(super) fn kept(&self, tenant: Tenant) -> KeptSession {
+        let (id, epoch) = (self.session.id().clone(), self.epoch.clone());
+        KeptSession::new(id, tenant, epoch, self.last(), self.created_at)
     }
 
     /// The position behind the last event.
@@ -76,6 +90,10 @@ impl Entry {
     /// Takes a prompt, where fewer than so many are open. Gives the position behind which its events come.
     pub(super) async fn prompt(&self, prompt: Prompt, most: usize) -> Result<Cursor, Refusal> {
         let _prompting = self.prompting.lock().await;
+        // What was taken and not begun when it ended is answered by nobody, and is in nobody's way.
+        if self.session.has_ended() {
+            return Err(Refusal::SessionEnded);
+        }
         if self.session.prompts_open() >= most {
             return Err(Refusal::TooManyPrompts { bound: most });
         }

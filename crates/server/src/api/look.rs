@@ -10,9 +10,9 @@ use axum::{
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Found, entry::Entry, is_id};
+use super::{Found, cursor::Cursor, entry::Entry, is_id, registry::Listed};
 use crate::{
-    Tenant,
+    KeptSession, Tenant,
     http::{Answered, Refusal, Shared},
 };
 
@@ -201,14 +201,9 @@ pub(super) async fn list(
     let mut entries = shared.api()?.registry.list(&tenant, &after, limit + 1);
     let has_more = entries.len() > limit;
     entries.truncate(limit);
-    let next = entries.last().filter(|_| has_more).map(|entry| entry.session.id().to_string());
-    let sessions = entries.iter().map(|entry| Brief {
-        id: entry.session.id().to_string(),
-        created_at: entry.created_at,
-        state: activity(entry),
-        cursor: entry.cursor().to_string(),
-    });
-    Ok(Answered(List { sessions: sessions.collect(), next }))
+    let sessions: Vec<_> = entries.iter().map(brief).collect();
+    let next = sessions.last().filter(|_| has_more).map(|brief| brief.id.clone());
+    Ok(Answered(List { sessions, next }))
 }
 
 /// `GET /sessions/{id}`.
@@ -227,6 +222,23 @@ pub(super) async fn look(Found { entry, .. }: Found) -> Answered<Look> {
         questions: session.questions().into_iter().map(asked).collect(),
         tree,
     })
+}
+
+fn brief(listed: &Listed) -> Brief {
+    match listed {
+        Listed::Open(entry) => Brief {
+            id: entry.session.id().to_string(),
+            created_at: entry.created_at,
+            state: activity(entry),
+            cursor: entry.cursor().to_string(),
+        },
+        Listed::Closed(KeptSession { id, epoch, last, created_at, .. }) => Brief {
+            id: id.to_string(),
+            created_at: *created_at,
+            state: Activity::Idle,
+            cursor: Cursor { epoch: epoch.clone(), seq: *last }.to_string(),
+        },
+    }
 }
 
 fn activity(entry: &Entry) -> Activity {

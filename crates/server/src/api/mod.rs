@@ -7,21 +7,21 @@ mod create;
 mod cursor;
 mod entry;
 mod events;
-mod logs;
 mod look;
 mod prompt;
 mod registry;
 mod sessions;
 
-pub use create::{NewSession, Unusable};
+pub use create::Unusable;
 pub use cursor::{Epoch, InvalidEpoch};
-pub use logs::{OpenLog, SessionLogs};
 pub use sessions::Sessions;
 
-use std::{fmt, sync::Arc};
+use std::{error::Error, fmt, sync::Arc, time::Duration};
 
 use anabranch_adapters::ag_ui::Mode;
+use anabranch_proto::SessionId;
 use anabranch_runtime::SystemStamp;
+use anabranch_session::{EventLog, LogError};
 use axum::{
     extract::{Extension, FromRequestParts, Path, State},
     http::{Method, StatusCode, request::Parts},
@@ -34,12 +34,11 @@ use serde_json::json;
 use self::{
     entry::Entry,
     events::Seats,
-    logs::MemoryLogs,
-    registry::Registry,
+    registry::{Change, Found as LookedUp, Registry, Removed},
     sessions::{Make, Watch},
 };
 use crate::{
-    Limits, Tenant,
+    Limits, NewSession, SessionLogs, Tenant,
     http::{Content, Operation, Refusal, Shared},
 };
 
@@ -58,17 +57,135 @@ pub(crate) struct Api {
 }
 
 impl Api {
-    pub(crate) fn new(sessions: Sessions, mode: Mode, limits: &Limits) -> Self {
-        let Sessions { make, watch, logs } = sessions;
+    /// Serves these sessions, whose events are kept in `logs` where they have none of their own.
+    pub(crate) fn new(sessions: Sessions, mode: Mode, limits: &Limits, logs: &Arc<dyn SessionLogs>) -> Self {
+        let Sessions { make, watch, logs: own } = sessions;
+        let logs = own.unwrap_or_else(|| Arc::clone(logs));
         Self {
             make,
             watch,
-            logs: logs.unwrap_or_else(|| Arc::new(MemoryLogs { retention: limits.log })),
+            registry: Arc::new(Registry::new(limits, logs.outlive())),
+            logs,
             mode,
             stamp: SystemStamp::new(),
-            registry: Arc::new(Registry::new(limits.sessions_of_tenant, limits.sessions)),
             seats: Arc::new(Seats::new(limits.readers)),
         }
+    }
+
+    /// Takes the sessions that are kept from before, and closes what was running in them.
+    pub(crate) async fn load(&self) -> Result<(), LogError> {
+        let kept = self.logs.kept().await?;
+        if !kept.is_empty() {
+            tracing::info!(sessions = kept.len(), "there are sessions from before");
+        }
+        self.registry.take(kept);
+        Ok(())
+    }
+
+    /// Where the events are kept.
+    pub(crate) fn logs(&self) -> &Arc<dyn SessionLogs> {
+        &self.logs
+    }
+
+    /// Begins a session. Goes on where nobody waits for it any more.
+    async fn begin(self: &Arc<Self>, new: NewSession) -> Result<Arc<Entry>, Refusal> {
+        let this = Arc::clone(self);
+        let begun = tokio::spawn(async move { this.begin_now(&new).await });
+        begun.await.unwrap_or(Err(Refusal::LogFailed))
+    }
+
+    async fn begin_now(self: &Arc<Self>, new: &NewSession) -> Result<Arc<Entry>, Refusal> {
+        let room = self.registry.reserve(&new.tenant, &new.id)?;
+        self.make_room(&new.tenant).await?;
+        let agent = (self.make)(new).map_err(|Unusable(why)| Refusal::Unusable(why.into()))?;
+        let open = self.logs.open(new).await.map_err(|error| log_failed(&new.id, &error))?;
+        let started = agent.session_builder().id(&new.id).log(Arc::clone(&open.log)).start();
+        let session = started.map_err(|error| log_failed(&new.id, &error))?;
+        (self.watch)(new, &session);
+        let entry = Arc::new(Entry::new(session, open, new.created_at));
+        if let Err(entry) = room.fill(Arc::clone(&entry)) {
+            entry.session.close().await;
+            self.logs.remove(&new.id).await;
+            return Err(Refusal::Stopping);
+        }
+        Ok(entry)
+    }
+
+    /// A tenant's session, which is opened where it is not.
+    async fn find(self: &Arc<Self>, tenant: &Tenant, id: &str) -> Result<Arc<Entry>, Refusal> {
+        loop {
+            match self.registry.look_up(tenant, id).ok_or(Refusal::NoSuchSession)?? {
+                LookedUp::Open(entry) => return Ok(entry),
+                LookedUp::Changing(done) => done.cancelled().await,
+                LookedUp::Closed(change) => {
+                    // Goes on where the client has left: nobody else may open it meanwhile.
+                    let (this, tenant, ended) = (Arc::clone(self), tenant.clone(), change.ended());
+                    let opened = tokio::spawn(async move { this.open(&tenant, change).await });
+                    let opened = opened.await.unwrap_or(Err(Refusal::LogFailed));
+                    // It can be read still, and says that it has ended.
+                    return opened.or_else(|refusal| ended.ok_or(refusal));
+                }
+            }
+        }
+    }
+
+    async fn open(self: &Arc<Self>, tenant: &Tenant, change: Change) -> Result<Arc<Entry>, Refusal> {
+        self.make_room(tenant).await?;
+        let id = change.session().clone();
+        let reopened = self.logs.reopen(&id).await.map_err(|error| log_failed(&id, &error))?;
+        let (new, open) = reopened.ok_or(Refusal::NoSuchSession)?;
+        let agent = (self.make)(&new).map_err(|Unusable(why)| Refusal::Unusable(why.into()))?;
+        let resumed = agent.session_builder().id(&id).log(Arc::clone(&open.log)).resume().await;
+        let session = resumed.map_err(|error| log_failed(&id, &error))?;
+        if let Err(error) = all_is_readable(&*open.log).await {
+            session.close().await;
+            return Err(log_failed(&id, &error));
+        }
+        (self.watch)(&new, &session);
+        let entry = Arc::new(Entry::new(session, open, new.created_at));
+        if let Err(refusal) = change.opened(&entry) {
+            entry.session.close().await;
+            return Err(refusal);
+        }
+        tracing::debug!(session = %id, "a session is opened");
+        Ok(entry)
+    }
+
+    /// Closes idle sessions, where as many are open as may.
+    async fn make_room(&self, tenant: &Tenant) -> Result<(), Refusal> {
+        while let Some((entry, change)) = self.registry.make_room(tenant)? {
+            let closing = tokio::spawn(async move {
+                entry.session.close().await;
+                tracing::debug!(session = %entry.session.id(), "an idle session is closed");
+                change.closed(entry.last());
+            });
+            closing.await.map_err(|_| Refusal::LogFailed)?;
+        }
+        Ok(())
+    }
+
+    /// Ends a session and forgets it.
+    async fn remove(
+        self: &Arc<Self>,
+        tenant: Tenant,
+        id: SessionId,
+        settle: Duration,
+    ) -> Result<(), Refusal> {
+        let removed = loop {
+            // Who comes second finds nothing.
+            match self.registry.remove(&tenant, id.as_str()).ok_or(Refusal::NoSuchSession)? {
+                Removed::NotYet(done) => done.cancelled().await,
+                removed @ (Removed::Open(_) | Removed::Closed) => break removed,
+            }
+        };
+        if let Removed::Open(entry) = removed
+            && tokio::time::timeout(settle, entry.session.close()).await.is_err()
+        {
+            tracing::warn!(session = %id, "a session that was deleted does not end in time");
+        }
+        self.logs.remove(&id).await;
+        tracing::info!(session = %id, %tenant, "a session is deleted");
+        Ok(())
     }
 
     /// Ends all sessions, each when it has answered its prompts.
@@ -94,6 +211,11 @@ pub(crate) fn operations() -> Vec<Operation> {
         Operation::new(method, path, name, summary, route)
             .refuses(404, "There is no such session; nor is somebody else's.")
     };
+    let of_open = |method, path, name, summary, route| {
+        of_session(method, path, name, summary, route)
+            .refuses(422, "No agent can be made any more of what the session was created with.")
+            .refuses(503, "The session's events cannot be read now, or as many sessions are open as may be.")
+    };
     vec![
         Operation::new(Method::POST, "/sessions", "createSession", "Begins a session.", post(create::create))
             .body(SchemaGenerator::subschema_for::<create::Create>, json!({}))
@@ -105,7 +227,7 @@ pub(crate) fn operations() -> Vec<Operation> {
             .query::<look::ListQuery>()
             .answers::<look::List>(200, "The sessions, in the order in which they were created.")
             .refuses(400, "The query is not what is described."),
-        of_session(
+        of_open(
             Method::GET,
             "/sessions/{id}",
             "getSession",
@@ -121,7 +243,7 @@ pub(crate) fn operations() -> Vec<Operation> {
             delete(remove),
         )
         .answer(204, "The session is gone.", Content::Nothing),
-        of_session(
+        of_open(
             Method::POST,
             "/sessions/{id}/prompt",
             "promptSession",
@@ -131,7 +253,7 @@ pub(crate) fn operations() -> Vec<Operation> {
         .body(SchemaGenerator::subschema_for::<prompt::PromptBody>, json!({ "content": "Compare them." }))
         .answers::<prompt::Accepted>(202, "The prompt is taken.")
         .refuses(409, "As many prompts wait as may, or the session has ended."),
-        of_session(
+        of_open(
             Method::POST,
             "/sessions/{id}/answer",
             "answerSession",
@@ -147,7 +269,7 @@ pub(crate) fn operations() -> Vec<Operation> {
         .answers::<answer::Taken>(200, "All answers are taken.")
         .refuses(409, "A question is not open, or has its answer; nothing has changed.")
         .refuses(422, "An answer does not fit its question; nothing has changed."),
-        of_session(
+        of_open(
             Method::POST,
             "/sessions/{id}/cancel",
             "cancelSession",
@@ -157,7 +279,7 @@ pub(crate) fn operations() -> Vec<Operation> {
         .body(SchemaGenerator::subschema_for::<cancel::Cancel>, json!({}))
         .answers::<cancel::Cancelled>(202, "The run is being stopped.")
         .refuses(409, "Nothing runs there now."),
-        of_session(
+        of_open(
             Method::GET,
             "/sessions/{id}/events",
             "readEvents",
@@ -167,9 +289,26 @@ pub(crate) fn operations() -> Vec<Operation> {
         .query::<events::EventsQuery>()
         .header(events::LAST_EVENT_ID, "The id of the last event that was read; before `after`.")
         .answer(200, "Server-sent events, as docs/server.md has them.", Content::Events(events::event_schema))
-        .refuses(400, "The query is not what is described.")
-        .refuses(503, "The session's events cannot be read now."),
+        .refuses(400, "The query is not what is described."),
     ]
+}
+
+/// The session that a path names, whether or not there is one.
+struct Named {
+    id: SessionId,
+    tenant: Tenant,
+}
+
+impl FromRequestParts<Shared> for Named {
+    type Rejection = Refusal;
+
+    async fn from_request_parts(parts: &mut Parts, shared: &Shared) -> Result<Self, Refusal> {
+        let Extension(tenant) = whose(parts, shared).await?;
+        // What is no id names no session, as what is somebody else's does not.
+        let Path(id) =
+            Path::<String>::from_request_parts(parts, shared).await.map_err(|_| Refusal::NoSuchSession)?;
+        if is_id(&id) { Ok(Self { id: id.into(), tenant }) } else { Err(Refusal::NoSuchSession) }
+    }
 }
 
 /// The session that a path names, where its tenant has it.
@@ -182,12 +321,9 @@ impl FromRequestParts<Shared> for Found {
     type Rejection = Refusal;
 
     async fn from_request_parts(parts: &mut Parts, shared: &Shared) -> Result<Self, Refusal> {
-        let Extension(tenant) = whose(parts, shared).await?;
-        // What is no id names no session, as what is somebody else's does not.
-        let Path(id) =
-            Path::<String>::from_request_parts(parts, shared).await.map_err(|_| Refusal::NoSuchSession)?;
-        let known = if is_id(&id) { shared.api()?.registry.get(&tenant, &id) } else { None };
-        known.map(|entry| Self { entry, tenant }).ok_or(Refusal::NoSuchSession)
+        let Named { id, tenant } = Named::from_request_parts(parts, shared).await?;
+        let entry = shared.api()?.find(&tenant, id.as_str()).await?;
+        Ok(Self { entry, tenant })
     }
 }
 
@@ -202,17 +338,34 @@ fn is_id(text: &str) -> bool {
     is_plain && (1..=LONGEST_ID).contains(&text.len())
 }
 
-/// `DELETE /sessions/{id}`: ends a session and forgets it.
-async fn remove(State(shared): State<Shared>, found: Found) -> Result<StatusCode, Refusal> {
-    let Found { entry, tenant } = found;
-    let (api, session) = (shared.api()?, entry.session.id());
-    // Who comes second finds nothing.
-    api.registry.remove(&tenant, session).ok_or(Refusal::NoSuchSession)?;
-    if tokio::time::timeout(shared.limits.settle, entry.session.close()).await.is_err() {
-        tracing::warn!(%session, "a session that was deleted does not end in time");
+/// Waits until readers see all that was appended: what was closed is behind nobody's next cursor.
+async fn all_is_readable(log: &dyn EventLog) -> Result<(), LogError> {
+    let mut readable = log.appended();
+    loop {
+        let seen = *readable.borrow_and_update();
+        if seen >= log.last() {
+            return Ok(());
+        }
+        // Says why, where it will give no more.
+        log.read(seen, 1).await?;
+        if readable.changed().await.is_err() {
+            return Ok(());
+        }
     }
-    api.logs.remove(session).await;
-    tracing::info!(%session, %tenant, "a session is deleted");
+}
+
+fn log_failed(session: &SessionId, error: &(dyn Error + 'static)) -> Refusal {
+    tracing::error!(%session, error, "a session has no log");
+    Refusal::LogFailed
+}
+
+/// `DELETE /sessions/{id}`: ends a session and forgets it.
+async fn remove(State(shared): State<Shared>, named: Named) -> Result<StatusCode, Refusal> {
+    let Named { id, tenant } = named;
+    let (api, settle) = (Arc::clone(shared.api()?), shared.limits.settle);
+    // Goes on where the client has left: half of it would be back with the next server.
+    let removed = tokio::spawn(async move { api.remove(tenant, id, settle).await });
+    removed.await.unwrap_or(Err(Refusal::LogFailed))?;
     Ok(StatusCode::NO_CONTENT)
 }
 

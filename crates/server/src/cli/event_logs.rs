@@ -146,6 +146,7 @@ async fn write(reader: Reader, path: PathBuf) -> Result<(), EventLogError> {
     let mut file = File::create(&path).await.map_err(|source| unwritable(&path, source))?;
     let mut lines = Vec::new();
     let mut batches = reader.ready_chunks(BATCH);
+    let mut is_first = true;
     while let Some(batch) = batches.next().await {
         lines.clear();
         for read in batch {
@@ -153,8 +154,13 @@ async fn write(reader: Reader, path: PathBuf) -> Result<(), EventLogError> {
                 Read::Event(admitted) => {
                     NativeLines.event(Some(admitted.seq), &admitted.event, &mut lines)?;
                 }
+                // A session that was opened again had forgotten them before.
+                Read::Gap { to, .. } if is_first => {
+                    tracing::info!(to, path = %path.display(), "the first events had been forgotten before");
+                }
                 Read::Gap { from, to } => return Err(EventLogError::Forgotten { path, from, to }),
             }
+            is_first = false;
         }
         file.write_all(&lines).await.map_err(|source| unwritable(&path, source))?;
     }

@@ -3,7 +3,7 @@
 use std::{
     error, io,
     net::SocketAddr,
-    num::NonZeroUsize,
+    num::{NonZeroU64, NonZeroUsize},
     path::PathBuf,
     sync::{
         Arc,
@@ -19,7 +19,9 @@ use clap::{Args, ValueEnum};
 use tokio::net::TcpListener;
 use tracing::Level;
 
-use super::{demo::Demo, descriptors, event_logs::EventLogs, nats::Broker, results::Results, signals};
+use super::{
+    demo::Demo, descriptors, event_logs::EventLogs, kept::Kept, nats::Broker, results::Results, signals,
+};
 use crate::{Limits, ServeError, Server, Sessions, Tokens};
 
 /// How to serve.
@@ -43,13 +45,16 @@ pub(super) struct Options {
     max_body: NonZeroUsize,
     /// The most threads that are kept
     #[arg(long, value_name = "NUMBER", default_value_t = at_least_one(Limits::default().threads))]
-    max_threads: NonZeroUsize,
-    /// The most sessions that a tenant has
-    #[arg(long, value_name = "NUMBER", default_value_t = at_least_one(Limits::default().sessions_of_tenant))]
-    max_sessions: NonZeroUsize,
-    /// The most sessions that all tenants have together
-    #[arg(long, value_name = "NUMBER", default_value_t = at_least_one(Limits::default().sessions))]
-    max_sessions_in_all: NonZeroUsize,
+    pub(super) max_threads: NonZeroUsize,
+    /// The most sessions that a tenant has; by default 10000, and in memory 64
+    #[arg(long, value_name = "NUMBER")]
+    max_sessions: Option<NonZeroUsize>,
+    /// The most sessions that all tenants have together; by default 100000, and in memory 256
+    #[arg(long, value_name = "NUMBER")]
+    max_sessions_in_all: Option<NonZeroUsize>,
+    /// The most sessions that are open at once; an idle one is closed for another, and opened again when it is asked for
+    #[arg(long, value_name = "NUMBER", default_value_t = at_least_one(Limits::default().open), conflicts_with = "memory")]
+    max_open: NonZeroUsize,
     /// The most streams of events that a tenant reads at once
     #[arg(long, value_name = "NUMBER", default_value_t = at_least_one(Limits::default().readers))]
     max_readers: NonZeroUsize,
@@ -59,6 +64,24 @@ pub(super) struct Options {
     /// How many requests of a tenant may come in a second, and twice as many at once beyond that; 0 for as many as come
     #[arg(long, value_name = "NUMBER", default_value_t = Limits::default().rate)]
     max_rate: u32,
+    /// The file in which sessions and threads are kept, from which the next server goes on
+    #[arg(long, value_name = "FILE", default_value = "anabranch.db")]
+    pub(super) store: PathBuf,
+    /// Keep sessions and threads in memory alone: they end with the server
+    #[arg(long, conflicts_with_all = ["store", "max_store"])]
+    pub(super) memory: bool,
+    /// The most bytes of the file
+    #[arg(long, value_name = "BYTES")]
+    pub(super) max_store: Option<NonZeroU64>,
+    /// The most events that are kept of a session or thread; by default all
+    #[arg(long, value_name = "NUMBER")]
+    pub(super) keep_events: Option<NonZeroU64>,
+    /// The most bytes of events that are kept of a session or thread; by default all, and in memory 16 MiB
+    #[arg(long, value_name = "BYTES")]
+    pub(super) keep_bytes: Option<NonZeroU64>,
+    /// For how long events are kept; by default for good
+    #[arg(long, value_name = "SECONDS")]
+    pub(super) keep_for: Option<NonZeroU64>,
     /// For how long runs may go on when the server is stopped
     #[arg(long, value_name = "SECONDS", default_value_t = 10)]
     drain: u64,
@@ -74,6 +97,9 @@ pub(super) struct Options {
     #[arg(long, value_name = "LEVEL", default_value_t = Level::INFO)]
     log: Level,
 }
+
+/// How many sessions a tenant and all tenants have, where they are in a file.
+const IN_FILE: (usize, usize) = (10_000, 100_000);
 
 fn at_least_one(number: usize) -> NonZeroUsize {
     NonZeroUsize::new(number).unwrap_or(NonZeroUsize::MIN)
@@ -107,7 +133,8 @@ pub(super) async fn run(options: Options) -> Result<(), Box<dyn error::Error>> {
         Some(workers) => plan.elsewhere(workers),
         None => plan,
     };
-    let server = server(&options, folder.clone(), elsewhere.clone());
+    let kept = Kept::open(&options).await?;
+    let server = kept.serve(server(&options, folder.clone(), elsewhere.clone()));
     let sessions = sessions(&options, folder.clone(), elsewhere);
     let server = if let Some(tokens) = tokens { server.tokens(tokens) } else { server };
     let logs = options.log_events.map(EventLogs::new).transpose()?.map(Arc::new);
@@ -121,7 +148,9 @@ pub(super) async fn run(options: Options) -> Result<(), Box<dyn error::Error>> {
     };
     let ended = server.serve(listener, stop).await;
     drop(results);
+    let closed = kept.close().await;
     ended?;
+    closed?;
     if let Some(logs) = logs {
         logs.end().await?;
     }
@@ -136,10 +165,15 @@ fn server(options: &Options, folder: PathBuf, elsewhere: impl Fn(Plan) -> Plan) 
         // A folder that cannot be made fails the tool that writes into it, which says so.
         plan.clone().out(folder.join(format!("thread-{thread}"))).agent()
     };
-    let limits = Limits::default()
+    let defaults = Limits::default();
+    let most = if options.memory { (defaults.sessions_of_tenant, defaults.sessions) } else { IN_FILE };
+    let sessions = |chosen: Option<NonZeroUsize>, default| chosen.map_or(default, NonZeroUsize::get);
+    let limits = defaults
         .body(options.max_body.get())
         .threads(options.max_threads.get())
-        .sessions(options.max_sessions.get(), options.max_sessions_in_all.get())
+        .sessions(sessions(options.max_sessions, most.0), sessions(options.max_sessions_in_all, most.1))
+        // A tenant leaves room for others.
+        .open(options.max_open.get().div_ceil(4), options.max_open.get())
         .readers(options.max_readers.get())
         .connections(options.max_connections.get())
         .rate(options.max_rate, options.max_rate.saturating_mul(2))

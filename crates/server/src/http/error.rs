@@ -80,6 +80,11 @@ pub(crate) enum Refusal {
     /// As many sessions as the server keeps.
     #[error("the server has as many sessions as it may have; send the request again later")]
     NoRoom,
+    /// As many open sessions as the tenant may have.
+    #[error(
+        "{bound} sessions are at work or being read, which is as many as may be; wait for one, or stop reading one"
+    )]
+    TooManyOpen { bound: usize },
     /// As many readers as the tenant may have.
     #[error("{bound} streams of events are being read, which is as many as may be; close one")]
     TooManyReaders { bound: usize },
@@ -167,7 +172,9 @@ impl Refusal {
             Self::Settling => (StatusCode::CONFLICT, "settling"),
             Self::Unanswered { .. } => (StatusCode::CONFLICT, "unanswered"),
             Self::NotAsked { .. } => (StatusCode::CONFLICT, "not_asked"),
-            Self::Full { .. } | Self::NoRoom => (StatusCode::SERVICE_UNAVAILABLE, "full"),
+            Self::Full { .. } | Self::NoRoom | Self::TooManyOpen { .. } => {
+                (StatusCode::SERVICE_UNAVAILABLE, "full")
+            }
             Self::Stopping => (StatusCode::SERVICE_UNAVAILABLE, "stopping"),
             Self::Ended => (StatusCode::SERVICE_UNAVAILABLE, "ended"),
         }

@@ -63,8 +63,8 @@ impl Shared {
     }
 
     /// The sessions, where there are any.
-    pub(crate) fn api(&self) -> Result<&Api, Refusal> {
-        self.sessions.as_deref().ok_or(Refusal::NoSuchPath)
+    pub(crate) fn api(&self) -> Result<&Arc<Api>, Refusal> {
+        self.sessions.as_ref().ok_or(Refusal::NoSuchPath)
     }
 }
 

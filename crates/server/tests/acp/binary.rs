@@ -216,7 +216,7 @@ fn options_that_mean_nothing_are_refused() {
         let mut command = Command::new(env!("CARGO_BIN_EXE_anabranch"));
         command.args(options).stdin(Stdio::null());
         if options[0] == "serve" {
-            command.args(["--addr", "127.0.0.1:0"]);
+            command.args(["--addr", "127.0.0.1:0", "--memory"]);
         }
         let ended = command.output().unwrap();
         let said = String::from_utf8(ended.stderr).unwrap();

@@ -41,7 +41,7 @@ struct Server {
 impl Server {
     fn new() -> Self {
         let mut command = Command::new(env!("CARGO_BIN_EXE_anabranch"));
-        command.args(["serve", "--addr", "127.0.0.1:0", "--quick", "--max-rate", "0"]);
+        command.args(["serve", "--addr", "127.0.0.1:0", "--quick", "--max-rate", "0", "--memory"]);
         command.args(["--max-readers", "20000", "--max-connections", "20000"]);
         let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
         let mut log = BufReader::new(child.stderr.take().unwrap());

@@ -53,7 +53,8 @@ struct Process {
 #[cfg(unix)]
 impl Process {
     fn serve(options: &[&str]) -> Self {
-        let mut child = anabranch().args(["serve", "--addr", "127.0.0.1:0"]).args(options).spawn().unwrap();
+        let mut child =
+            anabranch().args(["serve", "--memory", "--addr", "127.0.0.1:0"]).args(options).spawn().unwrap();
         let mut log = BufReader::new(child.stderr.take().unwrap());
         let mut line = String::new();
         while !line.contains("listening") {
@@ -173,8 +174,10 @@ async fn it_writes_all_events_of_a_thread_where_it_is_told() {
 fn a_folder_for_events_that_cannot_be_made_is_said_before_anything_is_served() {
     let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join("serve-no-folder");
     fs::write(&file, "").unwrap();
-    let output =
-        anabranch().args(["serve", "--addr", "127.0.0.1:0", "--log-events"]).arg(file.join("below")).output();
+    let output = anabranch()
+        .args(["serve", "--memory", "--addr", "127.0.0.1:0", "--log-events"])
+        .arg(file.join("below"))
+        .output();
     let output = output.unwrap();
     assert_eq!(output.status.code(), Some(1));
     let said = String::from_utf8(output.stderr).unwrap();

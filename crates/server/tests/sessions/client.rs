@@ -207,15 +207,28 @@ impl Response {
 
     /// Reads a chunk; gives whether there was one.
     async fn chunk(&mut self) -> bool {
+        self.chunk_or_cut().await.expect("the stream ends with a last chunk")
+    }
+
+    /// Reads a chunk; gives whether there was one, or nothing where the connection is cut.
+    async fn chunk_or_cut(&mut self) -> Option<bool> {
         assert_eq!(self.header("transfer-encoding"), Some("chunked"));
         let mut length = String::new();
-        self.stream.read_line(&mut length).await.unwrap();
-        let length = usize::from_str_radix(length.trim(), 16).expect("the stream ends with a last chunk");
+        self.stream.read_line(&mut length).await.ok()?;
+        let length = usize::from_str_radix(length.strip_suffix("\r\n")?, 16).unwrap();
         let mut chunk = vec![0; length + 2];
-        self.stream.read_exact(&mut chunk).await.unwrap();
+        self.stream.read_exact(&mut chunk).await.ok()?;
         chunk.truncate(length);
         self.text.extend_from_slice(&chunk);
-        length > 0
+        Some(length > 0)
+    }
+
+    /// All that arrived before the connection was cut.
+    #[cfg(unix)]
+    pub(crate) async fn frames_to_cut(mut self) -> Vec<Frame> {
+        within(async { while self.chunk_or_cut().await == Some(true) {} }).await;
+        self.parse();
+        self.frames.into()
     }
 
     /// The next frame; none at the end of the body.

@@ -2,13 +2,13 @@
 
 use std::{env, fs};
 
-use anabranch_store::{Store, StoreOptions};
+use anabranch_server::StoreLogs;
+use anabranch_store::Store;
 use serde_json::json;
 
 use crate::{
     agents::Seen,
     client::{Frame, Running, within},
-    disk::OnDisk,
 };
 
 /// The events of the run, as they are to be told: what comes before and behind `emit`'s own is some more.
@@ -28,8 +28,8 @@ async fn at_every_cursor_of_a_long_run_what_follows_comes_once() {
 async fn at_every_cursor_of_a_long_run_that_is_kept_on_disk_what_follows_comes_once() {
     let seen = Seen::new();
     let file = env::temp_dir().join(format!("anabranch-server-resume-{}.sqlite", std::process::id()));
-    let store = Store::open(&file, StoreOptions::new()).await.unwrap();
-    let server = Running::new(seen.server_with(OnDisk(store.clone()))).await;
+    let store = Store::open(&file, StoreLogs::options()).await.unwrap();
+    let server = Running::new(seen.server_with(StoreLogs::new(store.clone()))).await;
     is_cut_at_every_cursor(&seen, server).await;
     store.close().await.unwrap();
     for ending in ["", "-wal", "-shm", "-lock"] {

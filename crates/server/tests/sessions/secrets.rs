@@ -23,6 +23,7 @@ async fn no_token_is_said_logged_or_kept() {
     let mut command = Command::new(env!("CARGO_BIN_EXE_anabranch"));
     command.args(["serve", "--quick", "--log", "trace", "--addr", "127.0.0.1:0"]);
     command.arg("--token-file").arg(&tokens).arg("--log-events").arg(&logs);
+    command.arg("--store").arg(folder.join("sessions.db"));
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let (mut out, said) = (child.stdout.take().unwrap(), child.stderr.take().unwrap());
     let mut said = BufReader::new(said);
@@ -87,6 +88,10 @@ async fn no_token_is_said_logged_or_kept() {
     let kept: Vec<_> = kept.collect();
     assert_eq!(kept.len(), 1);
     texts.extend(kept);
+    // As bytes, whatever they are.
+    let file = fs::read(folder.join("sessions.db")).unwrap();
+    assert!(file.len() > 10_000);
+    texts.push(String::from_utf8_lossy(&file).into_owned());
     for text in &texts {
         for token in [GOOD, OTHER, WRONG] {
             assert!(!text.contains(token), "{token} is in {text}");

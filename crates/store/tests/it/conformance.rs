@@ -6,12 +6,13 @@ use anabranch_store::{Barriers, Retention, Safety, StoreOptions};
 use crate::support::Place;
 
 /// Options that make every way through the store's memory and its file.
-fn ways() -> [StoreOptions; 3] {
+fn ways() -> [StoreOptions; 4] {
     let no_power_is_lost = StoreOptions::new().safety(Safety::ProcessEnd);
     [
         StoreOptions::new(),
         // All is read from the file once it is there.
         no_power_is_lost.clone().recent_bytes(0),
+        no_power_is_lost.clone().barriers(Barriers::All),
         no_power_is_lost.barriers(Barriers::Held).recent_bytes(2_000).readers(1).waiting_bytes(10_000),
     ]
 }
@@ -43,7 +44,7 @@ laws!(
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_was_forgotten_is_one_gap() {
-    let [_, by_events, by_bytes] = ways();
+    let [_, by_events, _, by_bytes] = ways();
     let by_events = by_events.retention(Retention::all().events(1_000));
     let by_bytes = by_bytes.retention(Retention::all().bytes(100_000));
     for options in [by_events, by_bytes] {

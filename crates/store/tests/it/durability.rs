@@ -27,8 +27,8 @@ async fn at_hand(log: &SessionLog) -> u64 {
 }
 
 #[tokio::test]
-async fn production_waits_for_no_disk_and_a_held_barrier_is_not_seen_before_it_is_durable() {
-    for (barriers, seen) in [(Barriers::Open, RUN), (Barriers::Held, 1)] {
+async fn production_waits_for_no_disk_and_what_is_held_is_not_seen_before_it_is_durable() {
+    for (barriers, seen) in [(Barriers::Open, RUN), (Barriers::Held, 1), (Barriers::All, 0)] {
         let place = Place::new();
         let log = place.log(StoreOptions::new().barriers(barriers)).await;
         // Nobody else can write while this lives.

@@ -3,12 +3,12 @@
 use std::{sync::Arc, time::Duration};
 
 use anabranch_proto::{
-    Admitted, Outcome,
+    Admitted, Json, Outcome,
     grammar::{Profile, Verifier},
 };
 use anabranch_runtime::{Agent, Read, ScriptedModel, Session, SpawnSubagent, Turn};
 use anabranch_session::{Batch, EventLog, Status};
-use anabranch_store::{Barriers, SessionLog, SessionQuery, Store, StoreOptions};
+use anabranch_store::{Barriers, NewRoot, SessionLog, SessionQuery, Store, StoreError, StoreOptions};
 use futures::StreamExt as _;
 use serde_json::json;
 use tokio::runtime::Runtime;
@@ -67,7 +67,7 @@ fn assert_well_formed(events: &[Admitted]) {
 
 #[test]
 fn a_program_that_goes_away_in_mid_work_loses_nothing_that_a_reader_had_and_the_next_one_goes_on() {
-    for barriers in [Barriers::Open, Barriers::Held] {
+    for barriers in [Barriers::Open, Barriers::Held, Barriers::All] {
         let place = Place::new();
         let options = StoreOptions::new().barriers(barriers);
         let runtime = Runtime::new().unwrap();
@@ -108,6 +108,44 @@ fn a_program_that_goes_away_in_mid_work_loses_nothing_that_a_reader_had_and_the_
             assert_eq!(store.reader().check().await.unwrap(), Vec::<String>::new());
         });
     }
+}
+
+#[tokio::test]
+async fn what_a_session_was_made_of_is_kept_and_an_owner_has_each_label_once() {
+    let place = Place::new();
+    let store = place.open(StoreOptions::new()).await;
+    let origin = Json::parse(r#"{"model":"small","n":1e2}"#).unwrap();
+    let thread = |id: &str, owner: &str| NewRoot::new(id).owner(owner).label("thread");
+    store.make(thread("ses_a", "alice").origin(origin.clone())).await.unwrap();
+    store.make(thread("ses_b", "bob")).await.unwrap();
+    store.make(NewRoot::new("ses_c").label("thread")).await.unwrap();
+    store.make(NewRoot::new("ses_d").owner("alice")).await.unwrap();
+    for (again, of) in [(thread("ses_e", "alice"), "ses_a"), (NewRoot::new("ses_e").label("thread"), "ses_c")]
+    {
+        let refused = store.make(again).await.unwrap_err();
+        assert!(
+            matches!(&refused, StoreError::Labelled { session } if session.as_str() == of),
+            "{refused:?}"
+        );
+    }
+    store.close().await.unwrap();
+
+    let store = place.open(StoreOptions::new()).await;
+    let found = async |query: SessionQuery| {
+        let roots = store.reader().roots(query).await.unwrap();
+        roots.into_iter().map(|root| root.id.to_string()).collect::<Vec<_>>()
+    };
+    assert_eq!(found(SessionQuery::new().owner("alice").label("thread")).await, ["ses_a"]);
+    assert_eq!(found(SessionQuery::new().label("thread")).await, ["ses_c", "ses_b", "ses_a"]);
+    assert!(found(SessionQuery::new().owner("alice").label("another")).await.is_empty());
+    assert_eq!(store.reader().origin("ses_a").await.unwrap(), Some(origin));
+    assert_eq!(store.reader().origin("ses_d").await.unwrap(), None);
+    assert!(matches!(store.reader().origin("ses_e").await, Err(StoreError::NoSession { .. })));
+    let root = store.reader().root("ses_a").await.unwrap();
+    assert!(root.created_at.is_some() && root.label.as_deref() == Some("thread"), "{root:?}");
+    // A label is free again when its session is deleted.
+    assert!(store.delete("ses_a").await.unwrap());
+    store.make(thread("ses_e", "alice")).await.unwrap();
 }
 
 #[tokio::test]

@@ -45,7 +45,7 @@ async fn a_file_of_version_1_is_brought_up_and_goes_on() {
     of_version_1(&place);
     let all = conversation(2);
     let store = place.open(StoreOptions::new().retention(Retention::all().events(1))).await;
-    assert_eq!(number(&place, "PRAGMA user_version"), 2);
+    assert_eq!(number(&place, "PRAGMA user_version"), 3);
     let unfinished = store.reader().roots(SessionQuery::new().unfinished()).await.unwrap();
     assert_eq!(unfinished.iter().map(|root| root.id.as_str()).collect::<Vec<_>>(), ["ses_root"]);
     assert_eq!((unfinished[0].owner.as_deref(), unfinished[0].forgotten, unfinished[0].last), (None, 0, 60));
@@ -63,6 +63,35 @@ async fn a_file_of_version_1_is_brought_up_and_goes_on() {
     assert_eq!(follow(&log, RUN, 2 * RUN, 100).await, all[50..]);
     assert_eq!(lines(&place, "SELECT root, seq FROM pause"), ["1|50", "1|100", "2|50"]);
     assert_eq!(store.reader().check().await.unwrap(), Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn a_file_of_version_2_is_brought_up_and_says_when_its_sessions_were_made() {
+    let place = Place::new();
+    of_version_1(&place);
+    let connection = Connection::open(place.path()).unwrap();
+    connection.execute_batch(include_str!("../../schema/2.sql")).unwrap();
+    connection
+        .execute_batch(
+            "UPDATE root SET owner = 'alice'; INSERT INTO root (id, epoch, owner) VALUES ('ses_new', 'e', 'alice'); \
+             INSERT INTO session (root, id, depth, name, task, status, runs) \
+             VALUES (last_insert_rowid(), 'ses_new', 0, '', '', 'idle', 0); PRAGMA user_version = 2",
+        )
+        .unwrap();
+    drop(connection);
+    let store = place.open(StoreOptions::new()).await;
+    assert_eq!(number(&place, "PRAGMA user_version"), 3);
+    let all = conversation(2);
+    let roots = store.reader().roots(SessionQuery::new().owner("alice")).await.unwrap();
+    let seen = roots.iter().map(|root| (root.id.as_str(), root.created_at, root.label.as_deref()));
+    let first = Some(all[0].event.created_at);
+    assert_eq!(
+        seen.collect::<Vec<_>>(),
+        [("ses_new", None, None), ("ses_done", first, None), ("ses_root", first, None)]
+    );
+    for session in ["ses_root", "ses_new"] {
+        assert_eq!(store.reader().origin(session).await.unwrap(), None);
+    }
 }
 
 #[tokio::test]
@@ -100,10 +129,10 @@ async fn a_file_of_a_later_version_is_refused_and_left_alone() {
     Connection::open(place.path()).unwrap().pragma_update(None, "user_version", 99).unwrap();
     let before = fs::read(place.path()).unwrap();
     let error = Store::open(place.path(), StoreOptions::new()).await.unwrap_err();
-    assert!(matches!(error, StoreError::Newer { found: 99, known: 2 }), "{error:?}");
+    assert!(matches!(error, StoreError::Newer { found: 99, known: 3 }), "{error:?}");
     assert_eq!(
         error.to_string(),
-        "the file has version 99 of the schema and this program knows 2; use a later program"
+        "the file has version 99 of the schema and this program knows 3; use a later program"
     );
     assert!(matches!(StoreReader::open(place.path()).await, Err(StoreError::Newer { .. })));
     assert_eq!(fs::read(place.path()).unwrap(), before);
@@ -114,7 +143,7 @@ async fn a_reader_brings_no_file_up() {
     let place = Place::new();
     of_version_1(&place);
     let error = StoreReader::open(place.path()).await.unwrap_err();
-    assert!(matches!(error, StoreError::Older { found: 1, known: 2 }), "{error:?}");
+    assert!(matches!(error, StoreError::Older { found: 1, known: 3 }), "{error:?}");
     place.open(StoreOptions::new()).await.close().await.unwrap();
     StoreReader::open(place.path()).await.unwrap();
 }
@@ -130,8 +159,8 @@ async fn other_programs_read_sessions_spawns_and_events_in_views() {
     store.flush().await.unwrap();
     // While it is open.
     assert_eq!(
-        lines(&place, "SELECT root, owner, name, status, first, last, bytes FROM roots"),
-        ["ses_root|alice|agent|running|1|60|19084", "ses_empty|-||idle|1|0|0"]
+        lines(&place, "SELECT root, owner, label, name, status, first, last, bytes FROM roots"),
+        ["ses_root|alice|-|agent|running|1|60|19084", "ses_empty|-|-||idle|1|0|0"]
     );
     assert_eq!(
         lines(&place, "SELECT tree, session, parent, mechanism, task, status, runs FROM sessions"),
