@@ -77,9 +77,7 @@ fn turn(turn: Turn, word: &str) -> Turn {
         "worker" => turn.call("spawn_subagent", spawn("look look")),
         "asker" => turn.call("spawn_subagent", spawn("write look")),
         "nested" => turn.call("spawn_subagent", spawn("worker look")),
-        "background" => {
-            turn.call("spawn_subagent", json!({ "task": "look write look", "background": true }))
-        }
+        "background" => turn.call("spawn_subagent", json!({ "task": "look write look", "background": true })),
         _ => turn,
     }
 }

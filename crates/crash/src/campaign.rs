@@ -44,7 +44,7 @@ pub(crate) struct Campaign<'a> {
     mode: Mode,
     folder: PathBuf,
     random: Random,
-    deck: Deck,
+    deck: &'a mut Deck,
     report: &'a mut Report,
     server: Option<Server>,
     address: String,
@@ -63,12 +63,18 @@ pub(crate) struct Campaign<'a> {
 }
 
 impl<'a> Campaign<'a> {
-    pub(crate) fn new(mode: Mode, folder: PathBuf, random: Random, report: &'a mut Report) -> Self {
+    pub(crate) fn new(
+        mode: Mode,
+        folder: PathBuf,
+        random: Random,
+        deck: &'a mut Deck,
+        report: &'a mut Report,
+    ) -> Self {
         Self {
             mode,
             folder,
             random,
-            deck: Deck::default(),
+            deck,
             report,
             server: None,
             address: String::new(),
@@ -123,7 +129,8 @@ impl<'a> Campaign<'a> {
             let made = client.post(format!("http://{}/sessions", self.address)).json(&json!({}));
             let made = made.send().await.and_then(reqwest::Response::error_for_status).map_err(broken)?;
             let made: Value = made.json().await.map_err(broken)?;
-            self.sessions.push(made["id"].as_str().ok_or_else(|| broken("a session without an id"))?.to_owned());
+            self.sessions
+                .push(made["id"].as_str().ok_or_else(|| broken("a session without an id"))?.to_owned());
         }
         self.start_reader().await?;
         for session in &self.sessions {
@@ -227,10 +234,10 @@ impl<'a> Campaign<'a> {
             Moment::Held => {
                 let events = ["spawn", "child-end", "root-end", "result", "question", "answer"];
                 let which = usize::try_from(self.random.below(events.len() as u64)).unwrap_or_default();
-                (events.get(which).copied().unwrap_or("spawn"), true, 8_000)
+                (events.get(which).copied().unwrap_or("spawn"), true, 60_000)
             }
-            Moment::Commit => ("result", false, 3_000),
-            Moment::Forgetting => ("root-end", false, 6_000),
+            Moment::Commit => ("result", false, 5_000),
+            Moment::Forgetting => ("root-end", false, 30_000),
             Moment::Restart | Moment::Any => return Ok(None),
         };
         server.trap(event, self.random.below(6), hold).await.map_err(broken)?;
@@ -263,10 +270,12 @@ impl<'a> Campaign<'a> {
     /// What the file has, looked at in a copy: the next server is to find it as it is.
     async fn look(&self, name: &str) -> Result<Stories, Failure> {
         let copy = self.folder.join(name);
-        fs::remove_dir_all(&copy).or_else(|error| match error.kind() {
-            std::io::ErrorKind::NotFound => Ok(()),
-            _ => Err(error),
-        }).map_err(broken)?;
+        fs::remove_dir_all(&copy)
+            .or_else(|error| match error.kind() {
+                std::io::ErrorKind::NotFound => Ok(()),
+                _ => Err(error),
+            })
+            .map_err(broken)?;
         fs::create_dir_all(&copy).map_err(broken)?;
         for name in ["sessions.db", "sessions.db-wal"] {
             if self.folder.join(name).exists() {
@@ -282,7 +291,8 @@ impl<'a> Campaign<'a> {
         let mut stories = Stories::new();
         for session in &self.sessions {
             let url = format!("http://{}/sessions/{session}/events?follow=false", self.address);
-            let told = client.get(url).timeout(SOON).send().await.and_then(reqwest::Response::error_for_status);
+            let told =
+                client.get(url).timeout(SOON).send().await.and_then(reqwest::Response::error_for_status);
             let text = told.map_err(broken)?.text().await.map_err(broken)?;
             let mut story = Story::default();
             for frame in text.split("\n\n").filter_map(|frame| Frame::read(self.number, session, frame)) {
@@ -341,11 +351,19 @@ impl<'a> Campaign<'a> {
         self.report.add_file(&checked);
         self.report.seen += checked.seen;
         self.report.answered += self.answered.load(Ordering::SeqCst);
-        let missed: Vec<_> = [last, Some(case)].into_iter().flatten().flat_map(|case| {
-            let planted = planted(&case);
-            self.report.faults_found += planted.len();
-            planted.into_iter().filter(|(_, spoilt)| judge(spoilt).is_ok()).map(|(what, _)| format!("{what} was planted, and is not found")).collect::<Vec<_>>()
-        }).collect();
+        for case in last.iter().chain([&case]) {
+            self.plant(case)?;
+        }
+        Ok(())
+    }
+
+    /// Spoils what was found to be well: a judge that is content with that is none.
+    fn plant(&mut self, case: &Case) -> Result<(), Failure> {
+        let planted = planted(case);
+        let missed = planted.iter().filter(|(_, spoilt)| judge(spoilt).is_ok());
+        let missed: Vec<_> =
+            missed.map(|(what, _)| format!("{what} was planted, and is not found")).collect();
+        self.report.faults_found += planted.len();
         if missed.is_empty() { Ok(()) } else { Err(missed) }
     }
 

@@ -65,9 +65,11 @@ impl Person {
         self.taken_by.store(server, Ordering::SeqCst);
         let mut stop_in = (self.random.below(8) == 0).then(|| self.random.below(20));
         loop {
-            let look: Value = client.get(&path).send().await.ok()?.error_for_status().ok()?.json().await.ok()?;
+            let look: Value =
+                client.get(&path).send().await.ok()?.error_for_status().ok()?.json().await.ok()?;
             let open = look["prompts"].as_u64()?;
-            let answers: Vec<_> = look["questions"].as_array()?.iter().filter_map(|asked| self.answer(asked)).collect();
+            let answers: Vec<_> =
+                look["questions"].as_array()?.iter().filter_map(|asked| self.answer(asked)).collect();
             if !answers.is_empty() {
                 // One whose run was stopped meanwhile is refused.
                 post(client, &format!("{path}/answer"), &json!({ "answers": answers })).await;

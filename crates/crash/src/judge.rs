@@ -142,7 +142,9 @@ impl Judge<'_> {
                 return;
             }
         }
-        if self.case.killed && let Err(violation) = verifier.finish() {
+        if self.case.killed
+            && let Err(violation) = verifier.finish()
+        {
             self.find(violation.to_string());
         }
     }
@@ -159,7 +161,9 @@ impl Judge<'_> {
             let EventKind::TextBlockDelta(delta) = &event.kind else { continue };
             let Some(text) = &mut said else { continue };
             text.push_str(&delta.delta);
-            let Some((known, _)) = text.strip_prefix(KNOWS).and_then(|rest| rest.split_once('.')) else { continue };
+            let Some((known, _)) = text.strip_prefix(KNOWS).and_then(|rest| rest.split_once('.')) else {
+                continue;
+            };
             let forgotten = known.parse::<u64>().ok().and_then(|known| known.checked_sub(prompts));
             let is_right = match (self.story.forgotten, before) {
                 (0, _) => forgotten == Some(0),
@@ -167,7 +171,8 @@ impl Judge<'_> {
                 (_, Some(before)) => forgotten == before,
             };
             if !is_right {
-                wrong.push(format!("the model knew of {known} prompts at the prompt {prompts} of those kept"));
+                wrong
+                    .push(format!("the model knew of {known} prompts at the prompt {prompts} of those kept"));
             }
             before = Some(forgotten);
             said = None;
@@ -185,9 +190,8 @@ impl Judge<'_> {
         };
         for (number, later) in self.case.left.iter().enumerate().skip(1) {
             let later = later.get(self.session);
-            let is_whole = later.is_some_and(|later| {
-                later.last() == left.last() || later.last() == self.story.last()
-            });
+            let is_whole =
+                later.is_some_and(|later| later.last() == left.last() || later.last() == self.story.last());
             if !is_whole {
                 self.find(format!("after kill {number} of a restart it was closed in part"));
             }
@@ -209,7 +213,9 @@ impl Judge<'_> {
             self.find("what was running was forgotten");
             return;
         }
-        let (Some(before), Some(closing)) = (self.read_from(left), self.read_behind(left.last())) else { return };
+        let (Some(before), Some(closing)) = (self.read_from(left), self.read_behind(left.last())) else {
+            return;
+        };
         self.closed_once(&open_runs(&before), &closing);
     }
 
@@ -347,7 +353,13 @@ fn is_prompt(event: &Event) -> bool {
 
 fn is_barrier(line: &str) -> bool {
     let of_kind = |kind: &str| line.contains(&format!("\"type\":\"{kind}\""));
-    ["SPAWN_SESSION_START", "STREAM_COMPLETE", "TOOL_RESULT_END", "REQUIRE_USER_CONFIRM", "USER_CONFIRM_RESULT"]
-        .into_iter()
-        .any(of_kind)
+    [
+        "SPAWN_SESSION_START",
+        "STREAM_COMPLETE",
+        "TOOL_RESULT_END",
+        "REQUIRE_USER_CONFIRM",
+        "USER_CONFIRM_RESULT",
+    ]
+    .into_iter()
+    .any(of_kind)
 }

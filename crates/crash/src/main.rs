@@ -27,6 +27,7 @@ use clap::{Parser, Subcommand};
 use crate::{
     campaign::{Campaign, Failure},
     mode::Mode,
+    moment::Deck,
     random::Random,
     report::Report,
 };
@@ -115,11 +116,12 @@ async fn play(
     let modes = only.map_or(Mode::ALL.to_vec(), |mode| vec![mode]);
     let of_file = (rounds / modes.len() as u64).clamp(1, ROUNDS_OF_FILE);
     let mut left = rounds;
+    let mut deck = Deck::default();
     for (number, mode) in modes.iter().cycle().enumerate() {
         let now = if left < 2 * of_file { left } else { of_file };
         let place = folder.join(format!("{number}-{}", mode.name()));
         fs::create_dir_all(&place).map_err(|error| vec![error.to_string()])?;
-        Campaign::new(*mode, place, Random::new(random.number()), report).play(now).await?;
+        Campaign::new(*mode, place, Random::new(random.number()), &mut deck, report).play(now).await?;
         left -= now;
         if left == 0 {
             break;

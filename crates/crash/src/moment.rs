@@ -30,23 +30,23 @@ impl Moment {
     }
 }
 
-/// Gives moments in a random order, of which two in four are [`Moment::Held`].
+/// Gives moments in a random order, of which three in five are [`Moment::Held`].
 #[derive(Debug, Default)]
 pub(crate) struct Deck(Vec<Moment>);
 
 impl Deck {
     pub(crate) fn next(&mut self, mode: Mode, random: &mut Random) -> Moment {
         if self.0.is_empty() {
-            let other = match (mode, random.below(2)) {
-                (Mode::Forgetting, _) => Moment::Forgetting,
-                (_, 0) => Moment::Commit,
-                _ => Moment::Restart,
-            };
+            let other = if random.below(2) == 0 { Moment::Commit } else { Moment::Restart };
             let rare = if random.below(2) == 0 { Moment::Any } else { Moment::Restart };
-            self.0 = vec![Moment::Held, Moment::Held, other, rare];
+            self.0 = vec![Moment::Held, Moment::Held, Moment::Held, other, rare];
         }
         let which = usize::try_from(random.below(self.0.len() as u64)).unwrap_or_default();
-        self.0.swap_remove(which)
+        match self.0.swap_remove(which) {
+            // There it begins with one.
+            Moment::Commit if mode == Mode::Forgetting => Moment::Forgetting,
+            moment => moment,
+        }
     }
 }
 
@@ -55,11 +55,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn of_four_moments_two_are_between_an_append_and_its_delivery() {
+    fn of_five_moments_three_are_between_an_append_and_its_delivery() {
         for seed in 0..50 {
             let (mut deck, mut random) = (Deck::default(), Random::new(seed));
             let moments: Vec<_> = (0..20).map(|_| deck.next(Mode::Default, &mut random)).collect();
-            assert!(moments.chunks(4).all(|four| four.iter().filter(|moment| **moment == Moment::Held).count() == 2));
+            assert!(
+                moments
+                    .chunks(5)
+                    .all(|five| five.iter().filter(|moment| **moment == Moment::Held).count() == 3)
+            );
         }
     }
 }

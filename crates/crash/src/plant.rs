@@ -6,13 +6,16 @@ use crate::{
     seen::Frame,
 };
 
-/// The case with each fault that it has a place for, and what that is.
+/// The case of one of its sessions with each fault that it has a place for, and what that is.
 pub(crate) fn planted(case: &Case) -> Vec<(&'static str, Case)> {
+    let case = &one_session(case);
     let seen: [(&str, fn(&mut Vec<Frame>, usize)); 4] = [
         ("an event that is not seen", |frames, at| drop(frames.remove(at))),
         ("an event that is seen twice", |frames, at| frames.insert(at, frames[at].clone())),
         ("two events that are seen in the wrong order", |frames, at| frames.swap(at, at + 1)),
-        ("an event of another epoch", |frames, at| frames[at].id = frames[at].id.as_ref().map(|id| format!("x{id}"))),
+        ("an event of another epoch", |frames, at| {
+            frames[at].id = frames[at].id.as_ref().map(|id| format!("x{id}"))
+        }),
     ];
     let found: [(&str, fn(&mut Story, usize)); 5] = [
         ("a hole", |story, at| drop(story.lines.remove(at))),
@@ -51,6 +54,21 @@ pub(crate) fn planted(case: &Case) -> Vec<(&'static str, Case)> {
     all
 }
 
+/// What the case has of one session, if there is one in which something was closed.
+fn one_session(case: &Case) -> Case {
+    let left = case.left.first();
+    let closing = |(session, story): &(&String, &Story)| {
+        story.last() - left.and_then(|left| left.get(*session)).map_or(0, Story::last).min(story.last())
+    };
+    let chosen =
+        case.found.iter().max_by_key(closing).map(|(session, _)| session.clone()).unwrap_or_default();
+    let mut one = case.clone();
+    one.found.retain(|session, _| *session == chosen);
+    one.left.iter_mut().for_each(|left| left.retain(|session, _| *session == chosen));
+    one.seen.sessions.retain(|session, _| *session == chosen);
+    one
+}
+
 /// The last end once more, with a number and an id of its own.
 fn again(story: &mut Story) {
     let seq = story.last();
@@ -72,7 +90,8 @@ fn other_content(case: &Case) -> Option<Case> {
             Promise::Durable => seq <= durable,
         };
         let frame = frames.iter_mut().find(|frame| {
-            frame.name.is_none() && frame.position().is_some_and(|(_, seq)| is_owed(seq) && seq <= story.last())
+            frame.name.is_none()
+                && frame.position().is_some_and(|(_, seq)| is_owed(seq) && seq <= story.last())
         });
         if let Some(frame) = frame {
             frame.data.push(' ');

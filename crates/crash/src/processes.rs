@@ -88,9 +88,13 @@ impl Server {
                 let line = String::from_utf8_lossy(&line);
                 let words: Vec<_> = line.split(' ').collect();
                 match *words {
-                    ["listens", address] => sender.send_modify(|said| said.address = Some(address.to_owned())),
+                    ["listens", address] => {
+                        sender.send_modify(|said| said.address = Some(address.to_owned()))
+                    }
                     ["caught", session, seq] => {
-                        sender.send_modify(|said| said.caught = seq.parse().ok().map(|seq| (session.to_owned(), seq)));
+                        sender.send_modify(|said| {
+                            said.caught = seq.parse().ok().map(|seq| (session.to_owned(), seq))
+                        });
                     }
                     // A number that was cut off is a smaller one: no promise more.
                     ["durable", session, seq] => {
@@ -110,14 +114,18 @@ impl Server {
 
     /// Waits until requests are answered; gives where.
     pub(crate) async fn ready(&mut self) -> Result<String, String> {
-        let said = tokio::time::timeout(SOON, self.said.wait_for(|said| said.address.is_some() || said.has_ended));
+        let said =
+            tokio::time::timeout(SOON, self.said.wait_for(|said| said.address.is_some() || said.has_ended));
         let address = match said.await {
             Ok(Ok(said)) => said.address.clone(),
             Ok(Err(_)) | Err(_) => None,
         };
         let address = address.ok_or("the server does not start")?;
-        let health = reqwest::Client::new().get(format!("http://{address}/health")).timeout(SOON).send().await;
-        health.and_then(reqwest::Response::error_for_status).map_err(|error| format!("the server is not well: {error}"))?;
+        let health =
+            reqwest::Client::new().get(format!("http://{address}/health")).timeout(SOON).send().await;
+        health
+            .and_then(reqwest::Response::error_for_status)
+            .map_err(|error| format!("the server is not well: {error}"))?;
         Ok(address)
     }
 

@@ -50,7 +50,9 @@ pub(crate) async fn read(Read { file, sessions }: Read) -> Result<(), Box<dyn Er
     drop((sender, at));
     let mut lines = BufReader::new(stdin()).lines();
     while let Some(line) = lines.next_line().await? {
-        let Some((address, number)) = line.strip_prefix("at ").and_then(|rest| rest.split_once(' ')) else { break };
+        let Some((address, number)) = line.strip_prefix("at ").and_then(|rest| rest.split_once(' ')) else {
+            break;
+        };
         place.send_replace(Some((address.to_owned(), number.parse()?)));
     }
     drop(place);
@@ -121,7 +123,9 @@ async fn stream(
     while let Some(more) = bytes.next().await {
         text.extend_from_slice(&more?);
         let mut begin = 0;
-        while let Some(length) = text.get(begin..).and_then(|rest| rest.windows(2).position(|two| two == b"\n\n")) {
+        while let Some(length) =
+            text.get(begin..).and_then(|rest| rest.windows(2).position(|two| two == b"\n\n"))
+        {
             let whole = text.get(begin..begin + length).unwrap_or_default();
             begin += length + 2;
             if let Some(frame) = Frame::read(server, session, str::from_utf8(whole)?) {

@@ -78,7 +78,11 @@ impl Report {
         row("kills of the reader", &self.readers_killed, String::new());
         row("prompts answered", &self.answered, "by 8 sessions, on after each kill".to_owned());
         row("events in the logs", &self.events, "each once, no hole, well-formed".to_owned());
-        row("events seen and synced by readers", &self.seen, format!("{} lost, where nothing else is promised", self.lost));
+        row(
+            "events seen and synced by readers",
+            &self.seen,
+            format!("{} lost, where nothing else is promised", self.lost),
+        );
         row("sessions recovered", &self.recoveries, String::new());
         row("runs closed once, as interrupted", &self.closed, format!("{} events", self.closing));
         row("faults planted and found", &self.faults_found, String::new());
