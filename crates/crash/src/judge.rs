@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use anabranch_proto::{
-    Event, EventKind, SessionId,
+    Event, EventKind, Outcome, SessionId, ToolCallId, ToolResultState,
     event::MessageOrigin,
     grammar::{Profile, Verifier},
     native,
@@ -217,6 +217,7 @@ impl Judge<'_> {
             return;
         };
         self.closed_once(&open_runs(&before), &closing);
+        self.denied(&before, &closing);
     }
 
     fn closed_once(&mut self, open: &BTreeSet<Run>, closing: &[Event]) {
@@ -224,7 +225,7 @@ impl Judge<'_> {
         for event in closing {
             if let EventKind::StreamComplete(end) = &event.kind {
                 let run = Run::of(event);
-                if end.outcome != anabranch_proto::Outcome::Interrupted
+                if end.outcome != Outcome::Interrupted
                     || end.error.as_ref().is_none_or(|error| error.message.is_empty())
                 {
                     self.find(format!("{run:?} was closed as {:?} with {:?}", end.outcome, end.error));
@@ -245,6 +246,25 @@ impl Judge<'_> {
         self.checked.closed += ended.len();
         self.checked.closing += closing.len();
         self.checked.sessions += usize::from(!ended.is_empty());
+    }
+
+    /// A call that waited for a person was denied with a text.
+    fn denied(&mut self, before: &[Event], closing: &[Event]) {
+        for (session, call) in open_questions(before) {
+            let denied = closing.iter().any(|event| {
+                let EventKind::ToolResultEnd(end) = &event.kind else { return false };
+                session == Run::of(event) && end.tool_call_id == call && end.state == ToolResultState::Denied
+            });
+            let says_why = closing.iter().any(|event| {
+                let EventKind::ToolResultTextDelta(delta) = &event.kind else { return false };
+                session == Run::of(event)
+                    && delta.tool_call_id == call
+                    && delta.delta.contains("has not refused it")
+            });
+            if !denied || !says_why {
+                self.find(format!("the question about {call} of {session:?} was not denied with a reason"));
+            }
+        }
     }
 
     fn read_from(&mut self, story: &Story) -> Option<Vec<Event>> {
@@ -345,6 +365,23 @@ fn open_runs(events: &[Event]) -> BTreeSet<Run> {
     open
 }
 
+/// The calls that waited for a person, with their runs.
+fn open_questions(events: &[Event]) -> BTreeSet<(Run, ToolCallId)> {
+    let mut open = BTreeSet::new();
+    for event in events {
+        if let EventKind::RequireUserConfirm(asked) = &event.kind {
+            open.extend(asked.tool_calls.iter().map(|call| (Run::of(event), call.id.clone())));
+        } else if let EventKind::UserConfirmResult(answered) = &event.kind {
+            for answer in &answered.confirm_results {
+                open.remove(&(Run::of(event), answer.tool_call.id.clone()));
+            }
+        } else if let EventKind::ToolResultEnd(end) = &event.kind {
+            open.remove(&(Run::of(event), end.tool_call_id.clone()));
+        }
+    }
+    open
+}
+
 /// Whether a run of the root begins with it.
 fn is_prompt(event: &Event) -> bool {
     event.scope.child().is_none()
@@ -363,3 +400,6 @@ fn is_barrier(line: &str) -> bool {
     .into_iter()
     .any(of_kind)
 }
+
+#[cfg(test)]
+mod tests;
