@@ -29,7 +29,7 @@ enum Command {
     /// Speaks the Agent Client Protocol over stdin and stdout, with the demo's agents.
     Acp(acp::Options),
     /// Serves the demo's agents over HTTP, as runs of AG-UI.
-    Serve(serve::Options),
+    Serve(Box<serve::Options>),
     /// Runs sub-agents for sessions elsewhere: takes their orders from a NATS JetStream queue, with the demo's agents.
     Worker(worker::Options),
 }
@@ -45,7 +45,7 @@ pub fn main() -> ExitCode {
     let ended = runtime.block_on(async {
         match command {
             Command::Acp(options) => acp::run(options).await,
-            Command::Serve(options) => serve::run(options).await,
+            Command::Serve(options) => serve::run(*options).await,
             Command::Worker(options) => worker::run(options).await,
         }
     });

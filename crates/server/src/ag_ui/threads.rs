@@ -93,14 +93,14 @@ impl Threads {
             }
         };
         let this = Arc::clone(self);
-        let begun = tokio::spawn(async move {
+        let task = tokio::spawn(async move {
             if let Some(before) = before {
                 // It may still write to the log that the next one reads.
                 before.close().await;
             }
             this.began(&key, place, begin.await)
         });
-        begun.await.unwrap_or(Err(Refusal::LogFailed))
+        task.await.unwrap_or(Err(Refusal::LogFailed))
     }
 
     fn look_up(&self, key: &Key) -> Result<Found, Refusal> {

@@ -90,6 +90,10 @@ impl Entry {
     /// Takes a prompt, where fewer than so many are open. Gives the position behind which its events come.
     pub(super) async fn prompt(&self, prompt: Prompt, most: usize) -> Result<Cursor, Refusal> {
         let _prompting = self.prompting.lock().await;
+        // What was taken and not begun when it ended is answered by nobody, and is in nobody's way.
+        if self.session.has_ended() {
+            return Err(Refusal::SessionEnded);
+        }
         if self.session.prompts_open() >= most {
             return Err(Refusal::TooManyPrompts { bound: most });
         }

@@ -21,7 +21,7 @@ use std::{error::Error, fmt, sync::Arc, time::Duration};
 use anabranch_adapters::ag_ui::Mode;
 use anabranch_proto::SessionId;
 use anabranch_runtime::SystemStamp;
-use anabranch_session::LogError;
+use anabranch_session::{EventLog, LogError};
 use axum::{
     extract::{Extension, FromRequestParts, Path, State},
     http::{Method, StatusCode, request::Parts},
@@ -137,6 +137,10 @@ impl Api {
         let agent = (self.make)(&new).map_err(|Unusable(why)| Refusal::Unusable(why.into()))?;
         let resumed = agent.session_builder().id(&id).log(Arc::clone(&open.log)).resume().await;
         let session = resumed.map_err(|error| log_failed(&id, &error))?;
+        if let Err(error) = all_is_readable(&*open.log).await {
+            session.close().await;
+            return Err(log_failed(&id, &error));
+        }
         (self.watch)(&new, &session);
         let entry = Arc::new(Entry::new(session, open, new.created_at));
         if let Err(refusal) = change.opened(&entry) {
@@ -332,6 +336,22 @@ async fn whose(parts: &mut Parts, shared: &Shared) -> Result<Extension<Tenant>, 
 fn is_id(text: &str) -> bool {
     let is_plain = text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-".contains(&byte));
     is_plain && (1..=LONGEST_ID).contains(&text.len())
+}
+
+/// Waits until readers see all that was appended: what was closed is behind nobody's next cursor.
+async fn all_is_readable(log: &dyn EventLog) -> Result<(), LogError> {
+    let mut readable = log.appended();
+    loop {
+        let seen = *readable.borrow_and_update();
+        if seen >= log.last() {
+            return Ok(());
+        }
+        // Says why, where it will give no more.
+        log.read(seen, 1).await?;
+        if readable.changed().await.is_err() {
+            return Ok(());
+        }
+    }
 }
 
 fn log_failed(session: &SessionId, error: &(dyn Error + 'static)) -> Refusal {

@@ -152,9 +152,11 @@ async fn a_conversation_is_whole_whoever_closed_it_in_between() {
             for session in &sessions {
                 let cursor = server.prompt(session, "And now?").await;
                 let mut reading = server.events(session, &format!("?after={cursor}")).await;
+                let frames = reading.until(r#""type":"STREAM_COMPLETE""#).await;
+                let said =
+                    frames.iter().filter_map(|frame| frame.json()["delta"].as_str().map(str::to_owned));
                 let read = 2 * (2 * server_of + in_turn) + 1;
-                reading.until(&format!("I have read {read} messages.")).await;
-                reading.until(r#""type":"STREAM_COMPLETE""#).await;
+                assert_eq!(said.collect::<String>(), format!("I have read {read} messages."));
                 drop(reading);
                 // Its seat is free when the server has noticed.
                 let other = sessions.iter().find(|other| *other != session).unwrap();
@@ -196,6 +198,10 @@ async fn a_session_that_the_disk_ended_goes_on_when_the_disk_does() {
     other.execute_batch("BEGIN IMMEDIATE").unwrap();
     seen.may_emit.add_permits(10_000);
     server.prompt(&session, "emit 10000").await;
+    // As many as may wait, of which nobody hears any more.
+    for _ in 1..16 {
+        server.prompt(&session, "never").await;
+    }
     within(async { while server.get(&session).await.1["state"] != "ended" {} }).await;
     let body = json!({ "content": "rain" });
     let refused =
