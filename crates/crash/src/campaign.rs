@@ -35,6 +35,7 @@ const SESSIONS: usize = 8;
 /// What stops all rounds: what was found, or why nothing can be.
 pub(crate) type Failure = Vec<String>;
 
+#[expect(clippy::needless_pass_by_value, reason = "errors and texts come as they are")]
 fn broken(error: impl ToString) -> Failure {
     vec![error.to_string()]
 }
@@ -207,14 +208,14 @@ impl<'a> Campaign<'a> {
             killed: true,
         };
         let checked = judge(&case)?;
-        self.note(&case, moment, &caught);
+        self.note(&case, moment, caught.as_ref());
         self.report.add(&checked);
         self.next_reader(&case, checked.seen, checked.lost).await?;
         self.show();
         Ok(case)
     }
 
-    fn note(&mut self, case: &Case, moment: Moment, caught: &Option<(String, u64)>) {
+    fn note(&mut self, case: &Case, moment: Moment, caught: Option<&(String, u64)>) {
         let mut line = format!("round {:>3}  {:<12} {}", self.report.rounds, self.mode.name(), moment.text());
         if let Some((session, seq)) = caught {
             let last = case.left.first().and_then(|left| left.get(session)).map_or(0, Story::last);
@@ -222,7 +223,8 @@ impl<'a> Campaign<'a> {
             if moment == Moment::Held {
                 self.report.on_disk += u64::from(on_disk);
             }
-            line += &format!(", event {seq} {}", if on_disk { "on disk" } else { "lost" });
+            line += if on_disk { ", on disk: event " } else { ", lost: event " };
+            line += &seq.to_string();
         }
         println!("{line}");
     }
@@ -270,12 +272,9 @@ impl<'a> Campaign<'a> {
     /// What the file has, looked at in a copy: the next server is to find it as it is.
     async fn look(&self, name: &str) -> Result<Stories, Failure> {
         let copy = self.folder.join(name);
-        fs::remove_dir_all(&copy)
-            .or_else(|error| match error.kind() {
-                std::io::ErrorKind::NotFound => Ok(()),
-                _ => Err(error),
-            })
-            .map_err(broken)?;
+        if copy.exists() {
+            fs::remove_dir_all(&copy).map_err(broken)?;
+        }
         fs::create_dir_all(&copy).map_err(broken)?;
         for name in ["sessions.db", "sessions.db-wal"] {
             if self.folder.join(name).exists() {
@@ -347,7 +346,7 @@ impl<'a> Campaign<'a> {
         let (promise, seen) = (self.mode.promise(), self.seen()?);
         let case = Case { promise, left: Vec::new(), found, seen, durable, held: None, killed: false };
         let checked = judge(&case)?;
-        self.read_to_the_end(&case)?;
+        Self::read_to_the_end(&case)?;
         self.report.add_file(&checked);
         self.report.seen += checked.seen;
         self.report.answered += self.answered.load(Ordering::SeqCst);
@@ -368,7 +367,7 @@ impl<'a> Campaign<'a> {
     }
 
     /// Whoever follows a server to its end in order has all.
-    fn read_to_the_end(&self, case: &Case) -> Result<(), Failure> {
+    fn read_to_the_end(case: &Case) -> Result<(), Failure> {
         let mut findings = Vec::new();
         for (session, story) in &case.found {
             let last = case.seen.sessions.get(session).and_then(|frames| {
@@ -390,24 +389,24 @@ async fn stories(file: &Path) -> Result<Stories, Failure> {
     if !faults.is_empty() {
         return Err(faults);
     }
-    let mut stories = Stories::new();
+    let mut all = Stories::new();
     for root in reader.roots(SessionQuery::new()).await.map_err(broken)? {
-        let mut story = Story::default();
+        let mut one = Story::default();
         loop {
-            match reader.events(root.id.clone(), story.last(), 1_000).await.map_err(broken)? {
-                Batch::Gap { to, .. } => story.forgotten = to,
+            match reader.events(root.id.clone(), one.last(), 1_000).await.map_err(broken)? {
+                Batch::Gap { to, .. } => one.forgotten = to,
                 Batch::Events(events) if events.is_empty() => break,
                 Batch::Events(events) => {
                     for admitted in events {
                         let mut line = Vec::new();
                         native::write(Some(admitted.seq), &admitted.event, &mut line).map_err(broken)?;
-                        story.lines.push(String::from_utf8_lossy(&line).trim_end().to_owned());
+                        one.lines.push(String::from_utf8_lossy(&line).trim_end().to_owned());
                     }
                 }
             }
         }
-        stories.insert(root.id.to_string(), story);
+        all.insert(root.id.to_string(), one);
     }
     store.close().await.map_err(broken)?;
-    Ok(stories)
+    Ok(all)
 }

@@ -197,7 +197,7 @@ impl Judge<'_> {
             }
         }
         let all = self.case.left.iter().filter_map(|left| left.get(self.session));
-        let differs = all.flat_map(|left| {
+        let differs = all.filter_map(|left| {
             let from = left.forgotten.max(self.story.forgotten) + 1;
             (from..=left.last()).find(|seq| left.line(*seq) != self.story.line(*seq))
         });

@@ -2,7 +2,6 @@
 //!
 //! Three kinds of process, all of them this program: one plays, kills and judges; one is the [server](serve); one
 //! [reads](read). It is **not** part of anything that is published.
-#![expect(clippy::disallowed_methods, reason = "it waits for processes and kills them at moments of its own")]
 
 mod agents;
 mod campaign;

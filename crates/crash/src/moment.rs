@@ -42,11 +42,9 @@ impl Deck {
             self.0 = vec![Moment::Held, Moment::Held, Moment::Held, other, rare];
         }
         let which = usize::try_from(random.below(self.0.len() as u64)).unwrap_or_default();
-        match self.0.swap_remove(which) {
-            // There it begins with one.
-            Moment::Commit if mode == Mode::Forgetting => Moment::Forgetting,
-            moment => moment,
-        }
+        let moment = self.0.swap_remove(which);
+        let is_forgetting = mode == Mode::Forgetting && moment == Moment::Commit;
+        if is_forgetting { Moment::Forgetting } else { moment }
     }
 }
 

@@ -6,18 +6,21 @@ use crate::{
     seen::Frame,
 };
 
+/// Spoils something at an index.
+type Spoil<T> = fn(&mut T, usize);
+
 /// The case of one of its sessions with each fault that it has a place for, and what that is.
 pub(crate) fn planted(case: &Case) -> Vec<(&'static str, Case)> {
     let case = &one_session(case);
-    let seen: [(&str, fn(&mut Vec<Frame>, usize)); 4] = [
+    let seen: [(&str, Spoil<Vec<Frame>>); 4] = [
         ("an event that is not seen", |frames, at| drop(frames.remove(at))),
         ("an event that is seen twice", |frames, at| frames.insert(at, frames[at].clone())),
         ("two events that are seen in the wrong order", |frames, at| frames.swap(at, at + 1)),
         ("an event of another epoch", |frames, at| {
-            frames[at].id = frames[at].id.as_ref().map(|id| format!("x{id}"))
+            frames[at].id = frames[at].id.as_ref().map(|id| format!("x{id}"));
         }),
     ];
-    let found: [(&str, fn(&mut Story, usize)); 5] = [
+    let found: [(&str, Spoil<Story>); 5] = [
         ("a hole", |story, at| drop(story.lines.remove(at))),
         ("an event that is there twice", |story, at| story.lines.insert(at, story.lines[at].clone())),
         ("two events that are in the wrong order", |story, at| story.lines.swap(at, at + 1)),

@@ -89,11 +89,11 @@ impl Server {
                 let words: Vec<_> = line.split(' ').collect();
                 match *words {
                     ["listens", address] => {
-                        sender.send_modify(|said| said.address = Some(address.to_owned()))
+                        sender.send_modify(|said| said.address = Some(address.to_owned()));
                     }
                     ["caught", session, seq] => {
                         sender.send_modify(|said| {
-                            said.caught = seq.parse().ok().map(|seq| (session.to_owned(), seq))
+                            said.caught = seq.parse().ok().map(|seq| (session.to_owned(), seq));
                         });
                     }
                     // A number that was cut off is a smaller one: no promise more.

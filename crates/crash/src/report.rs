@@ -71,7 +71,7 @@ impl Report {
             let count = self.kills.get(moment as usize).copied().unwrap_or_default();
             let mut more = format!("{} %", count * 100 / kills);
             if moment == Moment::Held {
-                more += &format!(", at least {LEAST_HELD} wanted; {} of them were on disk", self.on_disk);
+                more = format!("{more}, at least {LEAST_HELD} wanted; {} of them were on disk", self.on_disk);
             }
             row(&format!("  {}", moment.text()), &count, more);
         }

@@ -29,7 +29,9 @@ impl Frame {
     pub(crate) fn write(&self, out: &mut String) {
         let Self { server, session, name, id, data } = self;
         let [name, id] = [name, id].map(|text| text.as_deref().unwrap_or("-"));
-        out.push_str(&format!("{server}\t{session}\t{name}\t{id}\t{data}\n"));
+        let parts = [&server.to_string(), session.as_str(), name, id, data];
+        out.push_str(&parts.join("\t"));
+        out.push('\n');
     }
 
     fn parse(line: &str) -> Option<Self> {

@@ -1,3 +1,5 @@
+//! What a judge has to find, and what it has to be content with.
+
 use anabranch_proto::{Admitted, ErrorInfo, ErrorType};
 use anabranch_runtime::SystemStamp;
 use anabranch_session::{
