@@ -15,6 +15,7 @@ mod bench;
 mod check;
 mod ci;
 mod counts;
+mod crash;
 mod demo;
 mod error;
 mod fuzz;
@@ -51,6 +52,9 @@ enum Command {
     /// Run random conversations of agents that misbehave; everything after `simulate` goes to the simulator
     #[command(disable_help_flag = true)]
     Simulate(PassedArgs),
+    /// Kill a server in mid-work, again and again: nothing that a reader saw is lost; everything after `crash` goes to the killer
+    #[command(disable_help_flag = true)]
+    Crash(PassedArgs),
     /// Plant faults into a copy of the workspace: the simulator must find each
     Mutants(mutants::MutantsArgs),
     /// Fuzz the readers and the verifier; prints executions, coverage and corpus
@@ -94,6 +98,7 @@ fn main() -> ExitCode {
         Command::Demo(demo) => demo::run(demo.args),
         Command::Check(check) => check::run(check.args),
         Command::Simulate(simulate) => simulate::run(simulate.args),
+        Command::Crash(crash) => crash::run(crash.args),
         Command::Ci(ci) => ci::run(if ci.quick { ci::Extent::Quick } else { ci::Extent::Full }),
         Command::Interop(interop) => interop::run(interop.peer),
         Command::Fuzz(args) => fuzz::run(&args),
@@ -111,7 +116,7 @@ fn main() -> ExitCode {
 }
 
 /// The commands whose arguments are another program's.
-const PASSED: [&str; 3] = ["demo", "check", "simulate"];
+const PASSED: [&str; 4] = ["demo", "check", "simulate", "crash"];
 
 /// The command line with a `--` after a command whose arguments are another program's, a `--` of its own included.
 fn escaped(words: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
@@ -143,7 +148,10 @@ mod tests {
     fn passed_args(command: &str, line: &[&str]) -> Vec<OsString> {
         let words = ["cargo xtask", command].into_iter().chain(line.iter().copied()).map(OsString::from);
         match Cli::try_parse_from(escaped(words)).unwrap().command {
-            Command::Demo(passed) | Command::Check(passed) | Command::Simulate(passed) => passed.args,
+            Command::Demo(passed)
+            | Command::Check(passed)
+            | Command::Simulate(passed)
+            | Command::Crash(passed) => passed.args,
             other @ (Command::Bench(_)
             | Command::Ci(_)
             | Command::Counts(_)

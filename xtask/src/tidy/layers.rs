@@ -90,6 +90,19 @@ pub(super) const TABLE: &[Row] = &[
         never: &[],
         only_with: &[],
     },
+    Row {
+        package: "anabranch-crash",
+        may_use: &[
+            "anabranch-proto",
+            "anabranch-pipeline",
+            "anabranch-session",
+            "anabranch-runtime",
+            "anabranch-store",
+            "anabranch-server",
+        ],
+        never: &[],
+        only_with: &[],
+    },
     // It has to work when the others do not compile.
     Row { package: "xtask", may_use: &[], never: &[], only_with: &[] },
 ];
