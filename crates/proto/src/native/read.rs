@@ -3,7 +3,7 @@
 use std::{collections::HashMap, fmt, sync::Arc};
 
 use super::{
-    ReadError,
+    ReadError, as_written, nesting,
     object::{Object, absent_if_null},
     payload, rfc,
     shared::Shared,
@@ -56,10 +56,43 @@ impl Reader {
     /// When the text is not one JSON object, or a known kind of event has a field that is missing or of the wrong
     /// type. The reader can go on with the next line.
     pub fn read(&mut self, text: &str) -> Result<Line, ReadError> {
-        let mut object = Object::line(text)?;
+        nesting::check(text)?;
+        match self.read_as_written(text) {
+            Some(line) => Ok(line),
+            None => self.read_any(text),
+        }
+    }
+
+    /// Reads a line that is spelt as we write it. A child's is known by what stood around an event before.
+    fn read_as_written(&mut self, text: &str) -> Option<Line> {
+        let (seq, scope, read) = match as_written::Child::of(text) {
+            Some(child) => {
+                let (scope, event) = child.known(&mut self.wrappers)?;
+                let read = as_written::event(event, &mut self.metadata)?;
+                // An event in a line has no number of its own, so one that is there is just a field.
+                if read.seq.is_some() {
+                    return None;
+                }
+                (child.seq, Scope::Child(scope), read)
+            }
+            None => {
+                let read = as_written::event(text, &mut self.metadata)?;
+                (read.seq, Scope::Root, read)
+            }
+        };
+        let mut kind = read.kind;
+        kind.share_ids(&mut self.ids);
+        Some(Line { seq, event: assembled(read.id, read.created_at, scope, read.metadata, kind, read.extra) })
+    }
+
+    /// Reads any line.
+    fn read_any(&mut self, text: &str) -> Result<Line, ReadError> {
+        let mut object = Object::parse(text)?;
         let seq = object.take_optional("seq", "the line")?;
         let mut scope: Option<Arc<ChildScope>> = None;
         let mut of = "the line";
+        // What is around the event, where that is spelt as we write it.
+        let mut wrapper = None;
         for level in 0..=MAX_WRAPPERS {
             let tag = Tag::take(&mut object, of)?;
             let name = match &tag {
@@ -67,11 +100,19 @@ impl Reader {
                 Tag::Rfc(kind) if kind == rfc::WRAPPER => rfc::WRAPPER,
                 Tag::Native(_) | Tag::Rfc(_) => {
                     let event = self.event(object, &tag, scope.map_or(Scope::Root, Scope::Child))?;
+                    if let (Scope::Child(scope), Some(wrapper)) = (&event.scope, wrapper) {
+                        self.wrappers.learn(wrapper, scope);
+                    }
                     return Ok(Line { seq, event });
                 }
             };
+            let is_last = object.last("event").is_some();
             // Taken out first: what is read for the scope is not to pass over all of it.
             let inner = object.take_raw("event").ok_or_else(|| ReadError::missing(name, "event"))?;
+            let is_only = object.get("event").is_none() && object.get("seq").is_none();
+            wrapper = as_written::Child::of(text)
+                .filter(|child| level == 0 && is_last && is_only && child.seq == seq)
+                .and_then(|child| child.wrapper(inner.get()));
             scope = Some(self.scope(&object, &tag, level)?);
             object = Object::parse(inner.get())?;
             of = if name == rfc::WRAPPER { "the event in subagent" } else { "the event in SUB_AGENT" };
