@@ -239,3 +239,96 @@ impl Tag {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::{prelude::*, sample::Index};
+
+    use super::*;
+
+    const DEMO: [&str; 2] =
+        [include_str!("../../tests/data/demo/nested.jsonl"), include_str!("../../tests/data/demo/fan.jsonl")];
+    const SAMPLES: &str = include_str!("../../tests/data/agentscope/samples.jsonl");
+
+    /// What can come between two fields, or in the place of one.
+    const INSERTED: &[&str] = &[
+        r#""seq":7,"#,
+        r#""seq":null,"#,
+        r#""seq":07,"#,
+        r#""type":"SUB_AGENT","#,
+        r#""type":"TEXT_BLOCK_DELTA","#,
+        r#""type":"NEW_KIND","#,
+        r#""event_kind":"subagent","#,
+        r#""event":{"id":"e"},"#,
+        r#""event":{"id":"e","created_at":"2026-11-30T10:00:00Z","metadata":{},"type":"NEW_KIND"},"#,
+        r#""metadata":{"a":1e2},"#,
+        r#""metadata":null,"#,
+        r#""id":"other","#,
+        r#""created_at":"2026-11-30T10:00:00Z","#,
+        r#""later":{"event":{"z":[1.50]}},"#,
+        r#""\u006cater":1,"#,
+        r#""response":null,"#,
+        r#""run":2,"#,
+        r#""run":null,"#,
+        " \t",
+        "}",
+        "{",
+        ",",
+        "\\",
+    ];
+
+    fn lines() -> Vec<String> {
+        let samples = SAMPLES.lines().map(str::to_owned);
+        let demo = DEMO.iter().flat_map(|stream| stream.lines());
+        let numbered =
+            (1..).zip(demo.clone()).map(|(seq, line)| format!("{{\"seq\":{seq},{}", line.trim_start_matches('{')));
+        samples.chain(numbered).chain(demo.map(str::to_owned)).collect()
+    }
+
+    #[test]
+    fn what_we_write_is_read_in_one_pass() {
+        let mut reader = Reader::default();
+        let (mut quick, mut all) = (0, 0);
+        for line in DEMO.iter().flat_map(|stream| stream.lines()) {
+            all += 1;
+            match reader.read_as_written(line) {
+                Some(_) => quick += 1,
+                None => assert!(reader.read_any(line).is_ok(), "{line}"),
+            }
+        }
+        // The first event of each child's run says how the others look.
+        assert!(all > 200 && all - quick == reader.scopes.len(), "{quick} of {all}");
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 512, ..ProptestConfig::default() })]
+
+        /// Both ways read a line alike, whatever was read before it and however it is spelt.
+        #[test]
+        fn a_line_is_read_alike_either_way(
+            edits in prop::collection::vec(
+                (any::<Index>(), any::<Index>(), prop::sample::select(INSERTED), any::<bool>()), 1..12,
+            ),
+        ) {
+            let lines = lines();
+            let (mut either, mut general) = (Reader::default(), Reader::default());
+            for (line, at, inserted, instead) in edits {
+                let line = line.get(&lines);
+                let commas: Vec<_> = line.match_indices([',', '{', '}']).map(|(at, _)| at).collect();
+                let at = *at.get(&commas) + 1;
+                let next = commas.iter().find(|comma| **comma >= at).map_or(line.len(), |comma| comma + 1);
+                let rest = if instead { next } else { at };
+                let edited = format!("{}{inserted}{}", &line[..at], &line[rest..]);
+                // As it is, edited, edited again now that it is known, and as it is.
+                for text in [line, &edited, &edited, line] {
+                    let read = either.read(text);
+                    let expected = match nesting::check(text) {
+                        Ok(()) => general.read_any(text),
+                        Err(error) => Err(error),
+                    };
+                    prop_assert_eq!(&read, &expected, "{}", text);
+                }
+            }
+        }
+    }
+}
