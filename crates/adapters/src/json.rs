@@ -45,9 +45,20 @@ type Written = Result<(), Unusual>;
 
 /// Whether a text is written as it is.
 fn is_plain(text: &str) -> bool {
-    // Without an early end, so that the compiler looks at many bytes at once.
-    let escaped = |byte: u8| (byte < 0x20) | (byte == b'"') | (byte == b'\\');
-    !text.bytes().fold(false, |found, byte| found | escaped(byte))
+    let bytes = text.as_bytes();
+    // The last piece overlaps the one before it, so that each is whole.
+    if let (Some(first), Some(last)) = (bytes.first_chunk::<8>(), bytes.last_chunk::<8>()) {
+        let (pieces, _) = bytes.as_chunks::<16>();
+        let last = bytes.last_chunk::<16>().map_or(is_escaped(first) | is_escaped(last), is_escaped);
+        return !pieces.iter().fold(last, |found, piece| found | is_escaped(piece));
+    }
+    !bytes.iter().fold(false, |found, byte| found | is_escaped(&[*byte]))
+}
+
+/// Whether one of the bytes is. Without an early end, so that the compiler looks at all of them at once.
+fn is_escaped<const N: usize>(bytes: &[u8; N]) -> bool {
+    let escaped = |byte: u8| u8::from((byte < 0x20) | (byte == b'"') | (byte == b'\\'));
+    bytes.iter().fold(0, |found, byte| found | escaped(*byte)) != 0
 }
 
 struct Writer<'o> {
@@ -491,6 +502,20 @@ mod tests {
             written += 1;
         }
         assert!(written > 100, "{written}");
+    }
+
+    #[test]
+    fn what_is_escaped_is_found_wherever_it_is() {
+        for length in 0..50 {
+            let plain = "a".repeat(length);
+            assert!(is_plain(&plain));
+            for (at, bad) in (0..length).flat_map(|at| ["\"", "\\", "\u{1f}", "\0"].map(|bad| (at, bad))) {
+                let mut text = plain.clone();
+                text.replace_range(at..=at, bad);
+                assert!(!is_plain(&text), "{text:?}");
+                alike(&text);
+            }
+        }
     }
 
     proptest! {
