@@ -57,7 +57,7 @@ fn is_plain(text: &str) -> bool {
 
 /// Whether one of the bytes is. Without an early end, so that the compiler looks at all of them at once.
 fn is_escaped<const N: usize>(bytes: &[u8; N]) -> bool {
-    let escaped = |byte: u8| u8::from((byte < 0x20) | (byte == b'"') | (byte == b'\\'));
+    let escaped = |byte: u8| u8::from(byte < 0x20) | u8::from(byte == b'"') | u8::from(byte == b'\\');
     bytes.iter().fold(0, |found, byte| found | escaped(*byte)) != 0
 }
 
@@ -66,6 +66,7 @@ struct Writer<'o> {
 }
 
 impl<'o> Writer<'o> {
+    #[expect(clippy::unnecessary_wraps, reason = "what serde's methods return")]
     fn raw(self, text: &str) -> Written {
         self.out.extend_from_slice(text.as_bytes());
         Ok(())
@@ -79,10 +80,10 @@ impl<'o> Writer<'o> {
             self.out.push(b'"');
             return Ok(());
         }
-        self.as_serde_json(text)
+        self.by_serde_json(text)
     }
 
-    fn as_serde_json(self, value: &(impl Serialize + ?Sized)) -> Written {
+    fn by_serde_json(self, value: &(impl Serialize + ?Sized)) -> Written {
         serde_json::to_writer(self.out, value).map_err(|_| Unusual)
     }
 
@@ -133,10 +134,10 @@ enum Object<'o> {
     Raw(&'o mut Vec<u8>),
 }
 
-macro_rules! as_serde_json {
+macro_rules! by_serde_json {
     ($($name:ident: $type:ty;)*) => {
         $(fn $name(self, value: $type) -> Written {
-            self.as_serde_json(&value)
+            self.by_serde_json(&value)
         })*
     };
 }
@@ -152,7 +153,7 @@ impl<'o> Serializer for Writer<'o> {
     type SerializeStruct = Object<'o>;
     type SerializeStructVariant = Object<'o>;
 
-    as_serde_json! {
+    by_serde_json! {
         serialize_i8: i8;
         serialize_i16: i16;
         serialize_i32: i32;
@@ -259,7 +260,7 @@ impl<'o> Serializer for Writer<'o> {
     }
 
     fn collect_str<T: fmt::Display + ?Sized>(self, value: &T) -> Written {
-        self.as_serde_json(&Shown(value))
+        self.by_serde_json(&Shown(value))
     }
 }
 
@@ -469,7 +470,8 @@ mod tests {
     #[test]
     fn every_shape_is_written_as_serde_json_writes_it() {
         let fields = Shape::Fields { r#type: "a\"\u{1}".into(), none: None, bytes: (-1, 1.5, Unit) };
-        let shapes = [Shape::Unit, Shape::New(Some(1)), Shape::New(None), Shape::Tuple('"', f64::NAN), fields];
+        let shapes =
+            [Shape::Unit, Shape::New(Some(1)), Shape::New(None), Shape::Tuple('"', f64::NAN), fields];
         alike(&shapes);
         alike(&shapes.clone().map(|shape| HashMap::from([("a key", shape)])));
         // Keys that are no texts.

@@ -42,12 +42,11 @@ impl<'a> Child<'a> {
 
     /// What was learnt of a line that had the same around its event, and this line's event.
     pub(super) fn known<T: Clone>(&self, wrappers: &mut Shared<T>) -> Option<(T, &'a str)> {
-        let (known, event) = match wrappers.of_prefix(self.rest) {
-            Some(known) => known,
-            None => {
-                let (wrapper, event) = self.rest.split_at_checked(self.rest.find(EVENT)? + EVENT.len())?;
-                (wrappers.get(wrapper)?, event)
-            }
+        let (known, event) = if let Some(last) = wrappers.of_prefix(self.rest) {
+            last
+        } else {
+            let (wrapper, event) = self.rest.split_at_checked(self.rest.find(EVENT)? + EVENT.len())?;
+            (wrappers.get(wrapper)?, event)
         };
         Some((known, event.strip_suffix('}')?))
     }

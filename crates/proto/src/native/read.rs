@@ -65,20 +65,17 @@ impl Reader {
 
     /// Reads a line that is spelt as we write it. A child's is known by what stood around an event before.
     fn read_as_written(&mut self, text: &str) -> Option<Line> {
-        let (seq, scope, read) = match as_written::Child::of(text) {
-            Some(child) => {
-                let (scope, event) = child.known(&mut self.wrappers)?;
-                let read = as_written::event(event, &mut self.metadata)?;
-                // An event in a line has no number of its own, so one that is there is just a field.
-                if read.seq.is_some() {
-                    return None;
-                }
-                (child.seq, Scope::Child(scope), read)
+        let (seq, scope, read) = if let Some(child) = as_written::Child::of(text) {
+            let (scope, event) = child.known(&mut self.wrappers)?;
+            let read = as_written::event(event, &mut self.metadata)?;
+            // An event in a line has no number of its own, so one that is there is just a field.
+            if read.seq.is_some() {
+                return None;
             }
-            None => {
-                let read = as_written::event(text, &mut self.metadata)?;
-                (read.seq, Scope::Root, read)
-            }
+            (child.seq, Scope::Child(scope), read)
+        } else {
+            let read = as_written::event(text, &mut self.metadata)?;
+            (read.seq, Scope::Root, read)
         };
         let mut kind = read.kind;
         kind.share_ids(&mut self.ids);
@@ -280,8 +277,9 @@ mod tests {
     fn lines() -> Vec<String> {
         let samples = SAMPLES.lines().map(str::to_owned);
         let demo = DEMO.iter().flat_map(|stream| stream.lines());
-        let numbered =
-            (1..).zip(demo.clone()).map(|(seq, line)| format!("{{\"seq\":{seq},{}", line.trim_start_matches('{')));
+        let numbered = (1..)
+            .zip(demo.clone())
+            .map(|(seq, line)| format!("{{\"seq\":{seq},{}", line.trim_start_matches('{')));
         samples.chain(numbered).chain(demo.map(str::to_owned)).collect()
     }
 
