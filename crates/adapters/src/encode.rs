@@ -18,12 +18,10 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-use std::io::Write as _;
-
 use anabranch_proto::{Event, Timestamp, native};
 use serde::Serialize;
 
-use crate::{Adapter, EncodeError};
+use crate::{Adapter, EncodeError, json};
 
 /// Appends the frames of events to a buffer.
 ///
@@ -251,10 +249,12 @@ impl<'o> Appender<'o> {
         self.out.len() == self.start
     }
 
-    /// The line that numbers an event. Digits are text, and a buffer in memory takes all of it.
+    /// The line that numbers an event.
     fn id(&mut self, seq: u64) {
         if self.error.is_none() {
-            writeln!(self.out, "id: {seq}").ok();
+            self.out.extend_from_slice(b"id: ");
+            self.error = json::write(self.out, &seq).err();
+            self.out.push(b'\n');
         }
     }
 
@@ -267,7 +267,7 @@ impl<'o> Appender<'o> {
     fn json(&mut self, before: &str, frame: &impl Serialize, after: &str) {
         self.text(before);
         if self.error.is_none() {
-            self.error = serde_json::to_writer(&mut *self.out, frame).err();
+            self.error = json::write(self.out, frame).err();
         }
         self.text(after);
     }

@@ -33,6 +33,7 @@ pub mod coalesce;
 pub mod encode;
 mod error;
 pub mod intent;
+mod json;
 #[cfg(any(feature = "ag-ui", feature = "tool-calls"))]
 mod ordered;
 pub mod sanitize;

@@ -11,7 +11,7 @@ pub(crate) const WINDOW: usize = 4_096;
 const BUCKETS: usize = 2 * WINDOW;
 const NONE: u16 = u16::MAX;
 
-/// The last [`WINDOW`] ids, each with whose it is, in about 152 KiB whatever the number of events.
+/// The last [`WINDOW`] ids, each with whose it is, in about 160 KiB whatever the number of events.
 ///
 /// Whoever counts its events instead of giving them ids of their own does so for itself, so an id is known only together
 /// with its [`Source`].
@@ -26,6 +26,8 @@ pub(crate) struct Recent {
     next: usize,
     newest: Box<[u16]>,
     older: Box<[u16]>,
+    /// The bucket of each place, so that no key is hashed again to be forgotten.
+    buckets: Box<[u16]>,
 }
 
 /// Whose events have their ids from one hand: a run of a child, or the root. A hash with the process's seed.
@@ -53,6 +55,7 @@ impl Recent {
             next: 0,
             newest: vec![NONE; BUCKETS].into_boxed_slice(),
             older: vec![NONE; WINDOW].into_boxed_slice(),
+            buckets: vec![NONE; WINDOW].into_boxed_slice(),
         }
     }
 
@@ -86,8 +89,12 @@ impl Recent {
     pub(crate) fn insert(&mut self, Fresh { source, bucket }: Fresh, id: EventId) {
         // Places are below `WINDOW`, which `u16` holds.
         let place = u16::try_from(self.next).unwrap_or(NONE);
-        if let Some(oldest) = self.keys.get(self.next) {
-            self.unlink(self.bucket(oldest.source, &oldest.id), place);
+        if let Some(of_place) = self.buckets.get_mut(self.next) {
+            // Buckets are below `BUCKETS`, which `u16` holds.
+            let oldest = std::mem::replace(of_place, u16::try_from(bucket).unwrap_or(NONE));
+            if oldest != NONE {
+                self.unlink(usize::from(oldest), place);
+            }
         }
         let key = Key { source, id };
         match self.keys.get_mut(self.next) {

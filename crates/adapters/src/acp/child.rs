@@ -7,7 +7,6 @@ use agent_client_protocol_schema::v1::{
     SubagentUpdate, ToolCall, ToolCallStatus, ToolCallUpdateFields,
 };
 use anabranch_proto::{Message as Final, Metadata, Outcome, SpawnMechanism, event::StreamComplete};
-use foldhash::HashSet;
 use serde_json::{Value, json};
 
 use super::{
@@ -64,7 +63,7 @@ impl Client {
             depth: child.depth,
             calls: BTreeSet::default(),
             questions: 0,
-            blocks: HashSet::default(),
+            blocks: text::Blocks::default(),
             has_said: false,
         };
         self.runs.insert(Arc::clone(&child.card), run);

@@ -7,7 +7,7 @@ use std::{
 
 use agent_client_protocol_schema::v1::{SessionId as WireSessionId, ToolCall, ToolCallUpdateFields};
 use anabranch_proto::SessionId;
-use foldhash::{HashMap, HashSet};
+use foldhash::HashMap;
 
 use super::{
     Message, Mode, Requests,
@@ -15,8 +15,8 @@ use super::{
     card::{Card, CardState, End},
     clock::Clock,
     meta::About,
+    text::Blocks,
 };
-use crate::intent::BlockKey;
 
 /// Where messages go.
 pub(super) type Out<'o> = dyn FnMut(Message) + 'o;
@@ -64,8 +64,7 @@ pub(super) struct Run {
     pub(super) calls: BTreeSet<Arc<str>>,
     /// How many of these are its own.
     pub(super) questions: usize,
-    /// The blocks that are not complete and of which something was shown.
-    pub(super) blocks: HashSet<BlockKey>,
+    pub(super) blocks: Blocks,
     pub(super) has_said: bool,
 }
 
@@ -91,7 +90,7 @@ impl Client {
             depth: 0,
             calls: BTreeSet::default(),
             questions: 0,
-            blocks: HashSet::default(),
+            blocks: Blocks::default(),
             has_said: false,
         };
         Self {

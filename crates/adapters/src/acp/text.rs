@@ -4,6 +4,7 @@ use std::{borrow::Cow, sync::Arc};
 
 use agent_client_protocol_schema::v1::{ContentBlock, ContentChunk, MessageId, SessionUpdate, TextContent};
 use anabranch_proto::{BlockId, ReplyId};
+use foldhash::HashMap;
 
 use super::{
     Message,
@@ -19,8 +20,7 @@ impl Client {
         run.has_said = true;
         match run.shown {
             Shown::Session => {
-                run.blocks.insert(BlockKey::of_piece(kind, &piece));
-                let id = message_id(kind, piece.speaker, piece.reply, piece.block);
+                let id = run.blocks.id_of(kind, &piece);
                 out(chunk(run, kind, id, piece.text));
             }
             Shown::Card | Shown::Quiet => {
@@ -42,7 +42,7 @@ impl Client {
         match run.shown {
             // What was shown cannot be taken back; a text that came with the end alone can still be shown.
             Shown::Session => {
-                if let (false, Some(text)) = (run.blocks.remove(&BlockKey::of_end(&end)), whole) {
+                if let (false, Some(text)) = (run.blocks.end(&BlockKey::of_end(&end)), whole) {
                     let id = message_id(end.kind, end.speaker, end.reply, end.block);
                     out(chunk(run, end.kind, id, text));
                 }
@@ -57,6 +57,39 @@ impl Client {
                 }
             }
         }
+    }
+}
+
+/// The blocks that are not complete and of which something was shown, each with its message's id.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Blocks {
+    all: HashMap<BlockKey, MessageId>,
+    /// The one that was added to last, which mostly is added to next.
+    last: Option<(BlockKey, MessageId)>,
+}
+
+impl Blocks {
+    /// The id of the message that a piece belongs to.
+    fn id_of(&mut self, kind: BlockKind, piece: &Piece<'_>) -> MessageId {
+        if let Some((_, id)) = self.last.as_ref().filter(|(key, _)| key.is_of(kind, piece)) {
+            return id.clone();
+        }
+        let key = BlockKey::of_piece(kind, piece);
+        let new = || message_id(kind, piece.speaker, piece.reply, piece.block);
+        let id = self.all.entry(key.clone()).or_insert_with(new).clone();
+        self.last = Some((key, id.clone()));
+        id
+    }
+
+    /// Forgets a block; whether something of it was shown.
+    fn end(&mut self, key: &BlockKey) -> bool {
+        self.last.take_if(|(last, _)| last == key);
+        self.all.remove(key).is_some()
+    }
+
+    /// Forgets all.
+    pub(super) fn clear(&mut self) {
+        *self = Self::default();
     }
 }
 

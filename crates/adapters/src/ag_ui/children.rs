@@ -63,6 +63,8 @@ pub(super) struct Children {
     open: BTreeSet<usize>,
     suspended: BTreeSet<usize>,
     ids: Unique,
+    /// The scope that was named last, and whose it is.
+    last: Option<(Arc<ChildScope>, usize)>,
 }
 
 impl Children {
@@ -135,8 +137,16 @@ impl Children {
     }
 
     /// The run that a scope names; nothing when nobody announced it.
-    pub(super) fn of_scope(&self, scope: &ChildScope) -> Option<usize> {
-        self.of_run(&scope.child_session_id, scope.run)
+    pub(super) fn of_scope(&mut self, scope: &Arc<ChildScope>) -> Option<usize> {
+        // The events of a run share their scope, and mostly the same run speaks on. What has been added stays where it is.
+        if let Some((last, at)) = &self.last
+            && Arc::ptr_eq(last, scope)
+        {
+            return Some(*at);
+        }
+        let at = self.of_run(&scope.child_session_id, scope.run)?;
+        self.last = Some((Arc::clone(scope), at));
+        Some(at)
     }
 
     pub(super) fn of_run(&self, session: &SessionId, run: u32) -> Option<usize> {

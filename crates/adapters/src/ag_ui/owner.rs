@@ -104,10 +104,18 @@ impl Owner {
         if delta.is_empty() {
             return;
         }
-        self.start_text(reply, block, ids, to);
-        if let Some(open) = self.texts.get_mut(&(reply.clone(), block.clone())) {
+        let is_last = |key: &(ReplyId, BlockId)| key.1 == *block && key.0 == *reply;
+        if self.texts.last_mut(is_last).is_none() {
+            self.start_text(reply, block, ids, to);
+        }
+        let owner = self.id.as_deref();
+        let mut put = |open: &mut OpenBlock| {
             open.has_text = true;
-            to.put(self.id.as_deref(), Body::TextMessageContent { message_id: &open.id, delta });
+            to.put(owner, Body::TextMessageContent { message_id: &open.id, delta });
+        };
+        match self.texts.last_mut(is_last) {
+            Some(open) => put(open),
+            None => _ = self.texts.get_mut(&(reply.clone(), block.clone())).map(put),
         }
     }
 

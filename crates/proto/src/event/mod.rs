@@ -23,12 +23,12 @@ pub use tool::{
     ToolResultTextDelta,
 };
 
-use serde::Serializer;
+use serde::{Serializer, de::value::MapAccessDeserializer};
 
 use crate::{
     EventId, Fields, Metadata, Scope, Stamp, Timestamp,
     ids::{HasIds, Ids},
-    native::payload as object,
+    native::{as_written::Rest, payload as object},
 };
 
 /// Something that happened in a session.
@@ -195,6 +195,25 @@ macro_rules! kinds {
                     )),)*
                     _ => Ok((Unknown::new(tag, object::to_fields(fields)).into(), None)),
                 }
+            }
+
+            /// Reads the payload of the kind `tag` from what is left of an object, with the fields that it does not have.
+            pub(crate) fn read_rest<'de, A: ::serde::de::MapAccess<'de>>(
+                tag: &str,
+                map: A,
+            ) -> Result<(Self, Fields), A::Error> {
+                let mut extra = Fields::default();
+                let kind = match tag {
+                    $($tag => {
+                        let rest = Rest::new(map, <$($payload)+ as Payload>::FIELDS, &mut extra);
+                        Self::$kind(::serde::Deserialize::deserialize(MapAccessDeserializer::new(rest))?)
+                    })*
+                    _ => {
+                        Rest::new(map, &[], &mut extra).keep()?;
+                        Unknown::new(tag, std::mem::take(&mut extra)).into()
+                    }
+                };
+                Ok((kind, extra))
             }
 
             /// Shares the payload's ids with earlier events.

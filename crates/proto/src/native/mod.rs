@@ -28,6 +28,7 @@
 //! Parts and their deltas are of the last row: they name neither a reply nor a block, and one of them can be two of our
 //! events.
 
+pub(crate) mod as_written;
 mod error;
 pub(crate) mod nesting;
 pub(crate) mod object;

@@ -3,7 +3,7 @@
 use std::{collections::HashMap, fmt, sync::Arc};
 
 use super::{
-    ReadError,
+    ReadError, as_written, nesting,
     object::{Object, absent_if_null},
     payload, rfc,
     shared::Shared,
@@ -56,10 +56,40 @@ impl Reader {
     /// When the text is not one JSON object, or a known kind of event has a field that is missing or of the wrong
     /// type. The reader can go on with the next line.
     pub fn read(&mut self, text: &str) -> Result<Line, ReadError> {
-        let mut object = Object::line(text)?;
+        nesting::check(text)?;
+        match self.read_as_written(text) {
+            Some(line) => Ok(line),
+            None => self.read_any(text),
+        }
+    }
+
+    /// Reads a line that is spelt as we write it. A child's is known by what stood around an event before.
+    fn read_as_written(&mut self, text: &str) -> Option<Line> {
+        let (seq, scope, read) = if let Some(child) = as_written::Child::of(text) {
+            let (scope, event) = child.known(&mut self.wrappers)?;
+            let read = as_written::event(event, &mut self.metadata)?;
+            // An event in a line has no number of its own, so one that is there is just a field.
+            if read.seq.is_some() {
+                return None;
+            }
+            (child.seq, Scope::Child(scope), read)
+        } else {
+            let read = as_written::event(text, &mut self.metadata)?;
+            (read.seq, Scope::Root, read)
+        };
+        let mut kind = read.kind;
+        kind.share_ids(&mut self.ids);
+        Some(Line { seq, event: assembled(read.id, read.created_at, scope, read.metadata, kind, read.extra) })
+    }
+
+    /// Reads any line.
+    fn read_any(&mut self, text: &str) -> Result<Line, ReadError> {
+        let mut object = Object::parse(text)?;
         let seq = object.take_optional("seq", "the line")?;
         let mut scope: Option<Arc<ChildScope>> = None;
         let mut of = "the line";
+        // What is around the event, where that is spelt as we write it.
+        let mut wrapper = None;
         for level in 0..=MAX_WRAPPERS {
             let tag = Tag::take(&mut object, of)?;
             let name = match &tag {
@@ -67,11 +97,19 @@ impl Reader {
                 Tag::Rfc(kind) if kind == rfc::WRAPPER => rfc::WRAPPER,
                 Tag::Native(_) | Tag::Rfc(_) => {
                     let event = self.event(object, &tag, scope.map_or(Scope::Root, Scope::Child))?;
+                    if let (Scope::Child(scope), Some(wrapper)) = (&event.scope, wrapper) {
+                        self.wrappers.learn(wrapper, scope);
+                    }
                     return Ok(Line { seq, event });
                 }
             };
+            let is_last = object.last("event").is_some();
             // Taken out first: what is read for the scope is not to pass over all of it.
             let inner = object.take_raw("event").ok_or_else(|| ReadError::missing(name, "event"))?;
+            let is_only = object.get("event").is_none() && object.get("seq").is_none();
+            wrapper = as_written::Child::of(text)
+                .filter(|child| level == 0 && is_last && is_only && child.seq == seq)
+                .and_then(|child| child.wrapper(inner.get()));
             scope = Some(self.scope(&object, &tag, level)?);
             object = Object::parse(inner.get())?;
             of = if name == rfc::WRAPPER { "the event in subagent" } else { "the event in SUB_AGENT" };
@@ -195,6 +233,100 @@ impl Tag {
     fn as_str(&self) -> &str {
         match self {
             Self::Native(tag) | Self::Rfc(tag) => tag,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::{prelude::*, sample::Index};
+
+    use super::*;
+
+    const DEMO: [&str; 2] =
+        [include_str!("../../tests/data/demo/nested.jsonl"), include_str!("../../tests/data/demo/fan.jsonl")];
+    const SAMPLES: &str = include_str!("../../tests/data/agentscope/samples.jsonl");
+
+    /// What can come between two fields, or in the place of one.
+    const INSERTED: &[&str] = &[
+        r#""seq":7,"#,
+        r#""seq":null,"#,
+        r#""seq":07,"#,
+        r#""type":"SUB_AGENT","#,
+        r#""type":"TEXT_BLOCK_DELTA","#,
+        r#""type":"NEW_KIND","#,
+        r#""event_kind":"subagent","#,
+        r#""event":{"id":"e"},"#,
+        r#""event":{"id":"e","created_at":"2026-11-30T10:00:00Z","metadata":{},"type":"NEW_KIND"},"#,
+        r#""metadata":{"a":1e2},"#,
+        r#""metadata":null,"#,
+        r#""id":"other","#,
+        r#""created_at":"2026-11-30T10:00:00Z","#,
+        r#""later":{"event":{"z":[1.50]}},"#,
+        r#""\u006cater":1,"#,
+        r#""response":null,"#,
+        r#""run":2,"#,
+        r#""run":null,"#,
+        " \t",
+        "}",
+        "{",
+        ",",
+        "\\",
+    ];
+
+    fn lines() -> Vec<String> {
+        let samples = SAMPLES.lines().map(str::to_owned);
+        let demo = DEMO.iter().flat_map(|stream| stream.lines());
+        let numbered = (1..)
+            .zip(demo.clone())
+            .map(|(seq, line)| format!("{{\"seq\":{seq},{}", line.trim_start_matches('{')));
+        samples.chain(numbered).chain(demo.map(str::to_owned)).collect()
+    }
+
+    #[test]
+    fn what_we_write_is_read_in_one_pass() {
+        let mut reader = Reader::default();
+        let (mut quick, mut all) = (0, 0);
+        for line in DEMO.iter().flat_map(|stream| stream.lines()) {
+            all += 1;
+            match reader.read_as_written(line) {
+                Some(_) => quick += 1,
+                None => assert!(reader.read_any(line).is_ok(), "{line}"),
+            }
+        }
+        // The first event of each child's run says how the others look.
+        assert!(all > 200 && all - quick == reader.scopes.len(), "{quick} of {all}");
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 512, ..ProptestConfig::default() })]
+
+        /// Both ways read a line alike, whatever was read before it and however it is spelt.
+        #[test]
+        fn a_line_is_read_alike_either_way(
+            edits in prop::collection::vec(
+                (any::<Index>(), any::<Index>(), prop::sample::select(INSERTED), any::<bool>()), 1..12,
+            ),
+        ) {
+            let lines = lines();
+            let (mut either, mut general) = (Reader::default(), Reader::default());
+            for (line, at, inserted, instead) in edits {
+                let line = line.get(&lines);
+                let commas: Vec<_> = line.match_indices([',', '{', '}']).map(|(at, _)| at).collect();
+                let at = *at.get(&commas) + 1;
+                let next = commas.iter().find(|comma| **comma >= at).map_or(line.len(), |comma| comma + 1);
+                let rest = if instead { next } else { at };
+                let edited = format!("{}{inserted}{}", &line[..at], &line[rest..]);
+                // As it is, edited, edited again now that it is known, and as it is.
+                for text in [line, &edited, &edited, line] {
+                    let read = either.read(text);
+                    let expected = match nesting::check(text) {
+                        Ok(()) => general.read_any(text),
+                        Err(error) => Err(error),
+                    };
+                    prop_assert_eq!(&read, &expected, "{}", text);
+                }
+            }
         }
     }
 }
