@@ -39,7 +39,7 @@ impl BlockKey {
     }
 
     /// Whether a piece of this kind belongs to the block.
-    #[cfg(feature = "text")]
+    #[cfg(any(feature = "acp", feature = "text"))]
     pub(crate) fn is_of(&self, kind: BlockKind, piece: &Piece<'_>) -> bool {
         self.kind == kind && self.block == *piece.block && self.reply == *piece.reply
     }
