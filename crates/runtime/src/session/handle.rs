@@ -427,7 +427,7 @@ impl SessionBuilder {
         let (ingress, entries) = Ingress::new();
         let core = Arc::new(Core {
             questions: Questions::with_rules_of(&before.rules),
-            tasks: Tasks::new(ingress.clone(), before.tasks(&processor)),
+            tasks: Tasks::new(ingress.clone(), limits.stall, before.tasks(&processor)),
             processor: Arc::new(Mutex::new(processor)),
             id,
             log: self.log.unwrap_or_else(|| Arc::new(MemoryLog::new())),

@@ -4,6 +4,7 @@ use std::{
     collections::VecDeque,
     pin::Pin,
     task::{Context, Poll},
+    time::Duration,
 };
 
 use anabranch_pipeline::{ToolStream, ToolYield};
@@ -13,7 +14,7 @@ use tokio::{sync::mpsc, task::AbortHandle};
 
 use crate::{
     run::OwnTasks,
-    task::{Batch, next_batch},
+    task::{Batch, hand_over},
 };
 
 /// How many batches wait for the call's reader: one to read while the next is filled.
@@ -31,7 +32,7 @@ pub(super) struct Parallel {
 
 enum State {
     /// Not polled yet.
-    Waiting(ToolStream, OwnTasks),
+    Waiting(ToolStream, OwnTasks, Duration),
     Running {
         batches: mpsc::Receiver<Batch>,
         _task: Abort,
@@ -49,8 +50,8 @@ impl Drop for Abort {
 }
 
 impl Parallel {
-    pub(super) fn new(child: ToolStream, tasks: OwnTasks) -> Self {
-        Self { state: State::Waiting(child, tasks), ready: VecDeque::new() }
+    pub(super) fn new(child: ToolStream, tasks: OwnTasks, patience: Duration) -> Self {
+        Self { state: State::Waiting(child, tasks, patience), ready: VecDeque::new() }
     }
 }
 
@@ -64,11 +65,13 @@ impl Stream for Parallel {
             }
             match &mut self.state {
                 State::Waiting(..) => {
-                    if let State::Waiting(child, tasks) = std::mem::replace(&mut self.state, State::Ended) {
+                    if let State::Waiting(child, tasks, patience) =
+                        std::mem::replace(&mut self.state, State::Ended)
+                    {
                         let (sender, receiver) = mpsc::channel(BATCHES);
                         let OwnTasks { tracker, over, .. } = tasks;
                         // A tool may have moved this stream to where its call's end does not reach.
-                        let run = async move { over.run_until_cancelled(run(child, sender)).await };
+                        let run = async move { over.run_until_cancelled(run(child, sender, patience)).await };
                         let task = tracker.spawn(run).abort_handle();
                         self.state = State::Running { batches: receiver, _task: Abort(task) };
                     }
@@ -91,16 +94,11 @@ impl Stream for Parallel {
     }
 }
 
-async fn run(mut child: ToolStream, sender: mpsc::Sender<Batch>) {
-    while let Some(batch) = next_batch(&mut child).await {
-        if sender.send(batch).await.is_err() {
-            return;
-        }
-        tokio::task::yield_now().await;
-    }
+async fn run(child: ToolStream, sender: mpsc::Sender<Batch>, patience: Duration) {
+    hand_over(child, patience, async |batch| sender.send(batch).await.is_ok()).await;
 }
 
-/// A stream on a task of its own.
-pub(super) fn on_own_task(child: ToolStream, tasks: OwnTasks) -> ToolStream {
-    Box::pin(Parallel::new(child, tasks))
+/// A stream on a task of its own, which waits so long for room before it is asked for more all the same.
+pub(super) fn on_own_task(child: ToolStream, tasks: OwnTasks, patience: Duration) -> ToolStream {
+    Box::pin(Parallel::new(child, tasks, patience))
 }

@@ -3,21 +3,21 @@
 use std::{
     collections::{BTreeSet, HashMap},
     fmt, mem,
-    panic::AssertUnwindSafe,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
 };
 
 use anabranch_pipeline::ToolStream;
 use anabranch_proto::{ContentBlock, Outcome, SessionId, TextBlock, ToolCallId, ToolChunk};
-use futures::{FutureExt, future::BoxFuture};
+use futures::{FutureExt as _, future::BoxFuture};
 use tokio::{sync::watch, time::Instant};
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    Batch, Ingress, Kind, NewTask, OnCancel, Restored, TaskInfo, TaskStatus, Untold, next_batch,
+    Batch, Ingress, Kind, NewTask, OnCancel, Restored, TaskInfo, TaskStatus, Untold, hand_over,
     record::{End, Progress, Task, Wanted, stopped},
 };
-use crate::run::{Loan, OwnTasks, RunControl, drop_quietly, panic_message};
+use crate::run::{Loan, OwnTasks, RunControl, drop_quietly};
 
 /// How many bytes of results wait for the models that are to read them; what is beyond is cut.
 const UNTOLD_BYTES: usize = 16 * 1024 * 1024;
@@ -31,6 +31,8 @@ pub(crate) struct Tasks {
     /// How many runs of tasks have ended.
     ended: watch::Sender<u64>,
     ingress: Ingress,
+    /// For how long a child that is held up is not asked for more.
+    stall: Duration,
 }
 
 #[derive(Default)]
@@ -67,12 +69,12 @@ impl Drop for Discarded {
 
 impl Tasks {
     /// The tasks of a session, with those that had ended before it goes on.
-    pub(crate) fn new(ingress: Ingress, before: Vec<Restored>) -> Arc<Self> {
+    pub(crate) fn new(ingress: Ingress, stall: Duration, before: Vec<Restored>) -> Arc<Self> {
         let mut state = State::default();
         for restored in before {
             state.restore(restored);
         }
-        Arc::new(Self { state: Mutex::new(state), ended: watch::Sender::new(0), ingress })
+        Arc::new(Self { state: Mutex::new(state), ended: watch::Sender::new(0), ingress, stall })
     }
 
     /// Makes a task known, before its child is announced. Gives its number and its name.
@@ -587,31 +589,15 @@ fn bytes(result: &ToolChunk) -> usize {
 }
 
 /// Runs a child and hands its events over.
-async fn pump(tasks: Arc<Tasks>, number: usize, mut child: ToolStream, own: OwnTasks) {
-    loop {
-        // A child catches what is not ours; a panic here is a fault of our own, and still no lost end.
-        let next = AssertUnwindSafe(next_batch(&mut child)).catch_unwind().await;
-        let batch = match next {
-            Ok(Some(batch)) => batch,
-            Ok(None) => return,
-            Err(panic) => {
-                let text = format!("the sub-agent's task panicked: {}", panic_message(&*panic));
-                Batch::end(ToolChunk::error(text))
-            }
-        };
-        let is_over = batch.end.is_some();
-        if is_over {
-            // Its place is free, what it held is gone, and so is what it had started, before anybody hears that it has ended.
-            drop_quietly(child);
+async fn pump(tasks: Arc<Tasks>, number: usize, child: ToolStream, own: OwnTasks) {
+    let send = async |batch: Batch| {
+        if batch.end.is_some() {
+            // What it had started is gone too before anybody hears that it has ended.
             own.gone().await;
-            tasks.ingress.send(number, batch).await;
-            return;
         }
-        if !tasks.ingress.send(number, batch).await {
-            return;
-        }
-        tokio::task::yield_now().await;
-    }
+        tasks.ingress.send(number, batch).await
+    };
+    hand_over(child, tasks.stall, send).await;
 }
 
 impl fmt::Debug for Tasks {

@@ -79,14 +79,10 @@ fn between(from: Timestamp, to: Timestamp) -> u64 {
     u64::try_from(to.unix_millis() - from.unix_millis()).unwrap_or(0)
 }
 
-/// For how many stall limits a child may be held up before it looks at its time. A reader that stands still is waited for
-/// once; one that is slow and moves is waited for again and again, and on a task of its own a child waits behind its batch.
-const HOLDS: u64 = 2;
-
-/// For how many milliseconds readers may hold producers back.
+/// For how many milliseconds readers may hold a child back before it looks at its time.
 pub(super) fn held_up(plan: &Plan) -> u64 {
     let replies = plan.prompts.iter().map(|prompt| (true, prompt.reply.pace));
     let readers = plan.readers.iter().map(|reader| (reader.lossless, reader.pace));
     let has_slow = replies.chain(readers).any(|(lossless, pace)| lossless && pace != Pace::Fast);
-    if has_slow && plan.limits.window < WINDOW { HOLDS * plan.limits.stall } else { 0 }
+    if has_slow && plan.limits.window < WINDOW { plan.limits.stall } else { 0 }
 }
