@@ -2,17 +2,14 @@
 
 use std::{
     fmt,
-    sync::{
-        Arc,
-        atomic::{AtomicU64, AtomicUsize},
-    },
+    sync::{Arc, atomic::AtomicUsize},
     time::Duration,
 };
 
 use anabranch_pipeline::Counters;
 use anabranch_proto::{MessageId, Metadata, Scope, SessionId, Stamp};
 
-use super::{Conversation, Memories, RunControl, Runs};
+use super::{Conversation, Memories, Patience, RunControl, Runs};
 use crate::{
     Limits, SpawnError,
     elsewhere::Claimed,
@@ -59,8 +56,8 @@ pub(crate) struct Shared {
     pub(crate) memories: Arc<Memories>,
     /// Whose the sessions are that came from elsewhere.
     pub(crate) claimed: Claimed,
-    /// How often the session was held up by a reader: whoever counts time looks at it anew then.
-    pub(crate) held_up: AtomicU64,
+    /// How readers hold the session up: whoever counts time looks at it anew then.
+    pub(crate) patience: Patience,
     /// How many blocking functions run whose calls were stopped.
     pub(crate) detached: Arc<AtomicUsize>,
 }

@@ -16,7 +16,7 @@ pub(crate) use conversation::Conversation;
 pub use conversation::Fork;
 pub use handle::RunHandle;
 pub(crate) use host::{Host, Manner, RunIdentity, Shared};
-pub(crate) use looks::Looks;
+pub(crate) use looks::{Looks, Patience};
 pub(crate) use memory::{Loan, Memories, Memory};
 pub(crate) use stream::{AgentRun, drop_quietly, panic_message};
 

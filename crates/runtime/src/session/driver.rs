@@ -516,7 +516,7 @@ impl Driver {
             );
             windows.iter().filter(|window| window.is_full()).for_each(|window| window.give_up());
         }
-        self.identity.shared.held_up.fetch_add(1, Ordering::Release);
+        self.identity.shared.patience.held_up();
     }
 }
 

@@ -30,7 +30,7 @@ use crate::{
     elsewhere::Claimed,
     limits::Slots,
     question::{Answer, AnswerError, Question, Questions},
-    run::{Memories, RunControl, RunIdentity, Runs, Shared},
+    run::{Memories, Patience, RunControl, RunIdentity, Runs, Shared},
     task::{Ingress, TaskInfo, Tasks},
 };
 
@@ -425,9 +425,10 @@ impl SessionBuilder {
         let slots = Slots::new(limits);
         slots.note_tree(processor.tree().len().saturating_sub(1));
         let (ingress, entries) = Ingress::new();
+        let patience = Patience::new(limits.stall);
         let core = Arc::new(Core {
             questions: Questions::with_rules_of(&before.rules),
-            tasks: Tasks::new(ingress.clone(), limits.stall, before.tasks(&processor)),
+            tasks: Tasks::new(ingress.clone(), patience.clone(), before.tasks(&processor)),
             processor: Arc::new(Mutex::new(processor)),
             id,
             log: self.log.unwrap_or_else(|| Arc::new(MemoryLog::new())),
@@ -456,7 +457,7 @@ impl SessionBuilder {
             tasks: Arc::clone(&core.tasks),
             memories: Arc::<Memories>::default(),
             claimed: Claimed::new(Arc::clone(&core.processor)),
-            held_up: AtomicU64::new(0),
+            patience,
             detached: Arc::default(),
         };
         let identity = RunIdentity {

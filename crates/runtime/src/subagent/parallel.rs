@@ -4,7 +4,6 @@ use std::{
     collections::VecDeque,
     pin::Pin,
     task::{Context, Poll},
-    time::Duration,
 };
 
 use anabranch_pipeline::{ToolStream, ToolYield};
@@ -13,7 +12,7 @@ use futures::Stream;
 use tokio::{sync::mpsc, task::AbortHandle};
 
 use crate::{
-    run::OwnTasks,
+    run::{OwnTasks, Patience},
     task::{Batch, hand_over},
 };
 
@@ -32,7 +31,7 @@ pub(super) struct Parallel {
 
 enum State {
     /// Not polled yet.
-    Waiting(ToolStream, OwnTasks, Duration),
+    Waiting(ToolStream, OwnTasks, Patience),
     Running {
         batches: mpsc::Receiver<Batch>,
         _task: Abort,
@@ -50,7 +49,7 @@ impl Drop for Abort {
 }
 
 impl Parallel {
-    pub(super) fn new(child: ToolStream, tasks: OwnTasks, patience: Duration) -> Self {
+    pub(super) fn new(child: ToolStream, tasks: OwnTasks, patience: Patience) -> Self {
         Self { state: State::Waiting(child, tasks, patience), ready: VecDeque::new() }
     }
 }
@@ -94,11 +93,11 @@ impl Stream for Parallel {
     }
 }
 
-async fn run(child: ToolStream, sender: mpsc::Sender<Batch>, patience: Duration) {
-    hand_over(child, patience, async |batch| sender.send(batch).await.is_ok()).await;
+async fn run(child: ToolStream, sender: mpsc::Sender<Batch>, patience: Patience) {
+    hand_over(child, &patience, async |batch| sender.send(batch).await.is_ok()).await;
 }
 
 /// A stream on a task of its own, which waits so long for room before it is asked for more all the same.
-pub(super) fn on_own_task(child: ToolStream, tasks: OwnTasks, patience: Duration) -> ToolStream {
+pub(super) fn on_own_task(child: ToolStream, tasks: OwnTasks, patience: Patience) -> ToolStream {
     Box::pin(Parallel::new(child, tasks, patience))
 }

@@ -292,11 +292,11 @@ impl Spawn {
     /// The child where it is to run.
     fn placed(self, child: impl FnOnce(Self) -> ToolStream) -> ToolStream {
         let (place, tasks) = (self.place, self.host.identity.control.own_tasks());
-        let stall = self.host.identity.shared.limits.stall;
+        let patience = self.host.identity.shared.patience.clone();
         let child = child(self);
         match place {
             Place::WithParent => child,
-            Place::OwnTask => on_own_task(child, tasks, stall),
+            Place::OwnTask => on_own_task(child, tasks, patience),
         }
     }
 }

@@ -1,13 +1,13 @@
 //! How a child on a task of its own runs, and hands over what it says.
 
-use std::{collections::VecDeque, future::Future, panic::AssertUnwindSafe, pin::pin, time::Duration};
+use std::{collections::VecDeque, future::Future, panic::AssertUnwindSafe, pin::pin};
 
 use anabranch_pipeline::ToolStream;
 use anabranch_proto::ToolChunk;
 use futures::FutureExt as _;
 
 use super::{Batch, next_batch};
-use crate::run::{drop_quietly, panic_message};
+use crate::run::{Patience, drop_quietly, panic_message};
 
 /// How many batches a child may have ready behind the one for which there is no room. Its time is looked at with each.
 const HELD: usize = 4;
@@ -15,12 +15,12 @@ const HELD: usize = 4;
 /// Runs a child to its end. `send` hands a batch over once there is room, and says whether anybody takes it; the child is
 /// gone before a batch that has its end is sent.
 ///
-/// A child whose reader has no room waits, but its time does not: after so much `patience` it is asked for more all the
-/// same, so that what is due by then happens, and what that says waits behind the rest.
+/// A child whose reader has no room waits, but its time does not: when `patience` is over it looks at the time and is asked
+/// for more all the same, so that what is due by then happens, and what that says waits behind the rest.
 ///
 /// # Cancel safety
 /// Dropping the future stops the child; what waits is lost.
-pub(crate) async fn hand_over<F>(child: ToolStream, patience: Duration, send: impl Fn(Batch) -> F)
+pub(crate) async fn hand_over<F>(child: ToolStream, patience: &Patience, send: impl Fn(Batch) -> F)
 where
     F: Future<Output = bool>,
 {
@@ -53,8 +53,10 @@ where
     }
 }
 
-async fn later(child: &mut Option<ToolStream>, patience: Duration) -> Option<Batch> {
-    tokio::time::sleep(patience).await;
+/// What the child has ready next when the patience is over. It looks at the time first.
+async fn later(child: &mut Option<ToolStream>, patience: &Patience) -> Option<Batch> {
+    tokio::time::sleep(patience.stall()).await;
+    patience.held_up();
     next(child).await
 }
 
@@ -80,7 +82,10 @@ async fn next(child: &mut Option<ToolStream>) -> Option<Batch> {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::{Arc, Mutex};
+    use std::{
+        sync::{Arc, Mutex},
+        time::Duration,
+    };
 
     use anabranch_pipeline::ToolYield;
     use anabranch_proto::{Event, EventKind, Metadata, Scope, event::Custom};
@@ -119,7 +124,8 @@ mod tests {
             taken.1.extend(batch.end);
             true
         };
-        let mut run = pin!(hand_over(events.chain(end).boxed(), STALL, send));
+        let patience = Patience::new(STALL);
+        let mut run = pin!(hand_over(events.chain(end).boxed(), &patience, send));
         assert!(tokio::time::timeout(STALL * 100, &mut run).await.is_err());
         // With each item the next one is looked at.
         assert_eq!(*asked.lock().unwrap(), [0, 0, 1, 2, 3, 4].map(|times| STALL * times));
@@ -156,7 +162,7 @@ mod tests {
             ends.lock().unwrap().extend(batch.end);
             true
         };
-        hand_over(child.boxed(), STALL, send).await;
+        hand_over(child.boxed(), &Patience::new(STALL), send).await;
         let ends = ends.into_inner().unwrap();
         assert_eq!(ends.len(), 1);
         assert!(ends[0].content[0].as_text().unwrap().contains("panicked: on purpose"), "{ends:?}");

@@ -4,7 +4,6 @@ use std::{
     collections::{BTreeSet, HashMap},
     fmt, mem,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
 };
 
 use anabranch_pipeline::ToolStream;
@@ -17,7 +16,7 @@ use super::{
     Batch, Ingress, Kind, NewTask, OnCancel, Restored, TaskInfo, TaskStatus, Untold, hand_over,
     record::{End, Progress, Task, Wanted, stopped},
 };
-use crate::run::{Loan, OwnTasks, RunControl, drop_quietly};
+use crate::run::{Loan, OwnTasks, Patience, RunControl, drop_quietly};
 
 /// How many bytes of results wait for the models that are to read them; what is beyond is cut.
 const UNTOLD_BYTES: usize = 16 * 1024 * 1024;
@@ -31,8 +30,8 @@ pub(crate) struct Tasks {
     /// How many runs of tasks have ended.
     ended: watch::Sender<u64>,
     ingress: Ingress,
-    /// For how long a child that is held up is not asked for more.
-    stall: Duration,
+    /// With which a child waits that is held up.
+    patience: Patience,
 }
 
 #[derive(Default)]
@@ -69,12 +68,12 @@ impl Drop for Discarded {
 
 impl Tasks {
     /// The tasks of a session, with those that had ended before it goes on.
-    pub(crate) fn new(ingress: Ingress, stall: Duration, before: Vec<Restored>) -> Arc<Self> {
+    pub(crate) fn new(ingress: Ingress, patience: Patience, before: Vec<Restored>) -> Arc<Self> {
         let mut state = State::default();
         for restored in before {
             state.restore(restored);
         }
-        Arc::new(Self { state: Mutex::new(state), ended: watch::Sender::new(0), ingress, stall })
+        Arc::new(Self { state: Mutex::new(state), ended: watch::Sender::new(0), ingress, patience })
     }
 
     /// Makes a task known, before its child is announced. Gives its number and its name.
@@ -597,7 +596,7 @@ async fn pump(tasks: Arc<Tasks>, number: usize, child: ToolStream, own: OwnTasks
         }
         tasks.ingress.send(number, batch).await
     };
-    hand_over(child, tasks.stall, send).await;
+    hand_over(child, &tasks.patience, send).await;
 }
 
 impl fmt::Debug for Tasks {

@@ -79,10 +79,18 @@ fn between(from: Timestamp, to: Timestamp) -> u64 {
     u64::try_from(to.unix_millis() - from.unix_millis()).unwrap_or(0)
 }
 
+/// For how many stall limits a slow reader may hold a child up before it looks at its time: it moves and is waited for again,
+/// behind what others had ready before. One that stands still is waited for once.
+const SLOW_HOLDS: u64 = 2;
+
 /// For how many milliseconds readers may hold a child back before it looks at its time.
 pub(super) fn held_up(plan: &Plan) -> u64 {
     let replies = plan.prompts.iter().map(|prompt| (true, prompt.reply.pace));
     let readers = plan.readers.iter().map(|reader| (reader.lossless, reader.pace));
-    let has_slow = replies.chain(readers).any(|(lossless, pace)| lossless && pace != Pace::Fast);
-    if has_slow && plan.limits.window < WINDOW { plan.limits.stall } else { 0 }
+    let holds = replies.chain(readers).filter(|(lossless, _)| *lossless).map(|(_, pace)| match pace {
+        Pace::Fast => 0,
+        Pace::Slow(_) => SLOW_HOLDS,
+        Pace::Never => 1,
+    });
+    if plan.limits.window < WINDOW { holds.max().unwrap_or(0) * plan.limits.stall } else { 0 }
 }
