@@ -52,7 +52,8 @@ pub(super) struct Options {
     /// The most sessions that all tenants have together; by default 100000, and in memory 256
     #[arg(long, value_name = "NUMBER")]
     max_sessions_in_all: Option<NonZeroUsize>,
-    /// The most sessions that are open at once; an idle one is closed for another, and opened again when it is asked for
+    /// The most sessions that are open at once, with --token-file a quarter of them a tenant's; an idle one is closed for another,
+    /// and opened again when it is asked for
     #[arg(long, value_name = "NUMBER", default_value_t = at_least_one(Limits::default().open), conflicts_with = "memory")]
     max_open: NonZeroUsize,
     /// The most streams of events that a tenant reads at once
@@ -168,12 +169,14 @@ fn server(options: &Options, folder: PathBuf, elsewhere: impl Fn(Plan) -> Plan) 
     let defaults = Limits::default();
     let most = if options.memory { (defaults.sessions_of_tenant, defaults.sessions) } else { IN_FILE };
     let sessions = |chosen: Option<NonZeroUsize>, default| chosen.map_or(default, NonZeroUsize::get);
+    // Where there are several, a tenant leaves room for others.
+    let share = if options.token_file.is_some() { 4 } else { 1 };
+    let open_of_tenant = options.max_open.get().div_ceil(share);
     let limits = defaults
         .body(options.max_body.get())
         .threads(options.max_threads.get())
         .sessions(sessions(options.max_sessions, most.0), sessions(options.max_sessions_in_all, most.1))
-        // A tenant leaves room for others.
-        .open(options.max_open.get().div_ceil(4), options.max_open.get())
+        .open(open_of_tenant, options.max_open.get())
         .readers(options.max_readers.get())
         .connections(options.max_connections.get())
         .rate(options.max_rate, options.max_rate.saturating_mul(2))

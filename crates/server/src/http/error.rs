@@ -82,7 +82,7 @@ pub(crate) enum Refusal {
     NoRoom,
     /// As many open sessions as the tenant may have.
     #[error(
-        "{bound} sessions are at work or being read, which is as many as may be; wait for one, or stop reading one"
+        "no more than {bound} sessions may be at work or read at once; wait for one, or stop reading one"
     )]
     TooManyOpen { bound: usize },
     /// As many readers as the tenant may have.

@@ -1,6 +1,11 @@
 //! Servers that are killed, and the next ones on their files.
 
-use std::{collections::HashMap, fs, process::Stdio, time::Duration};
+use std::{
+    collections::HashMap,
+    fs,
+    process::{Command, Stdio},
+    time::Duration,
+};
 
 use anabranch_proto::{
     Event, EventKind, Outcome, ToolResultState,
@@ -304,4 +309,29 @@ async fn it_keeps_sessions_in_its_folder_or_in_memory_and_as_much_as_it_is_told(
     assert!(place.0.join("anabranch.db").exists());
     let server = serve(&[]);
     assert_eq!(server.get(&session).await.0, 200);
+}
+
+#[tokio::test]
+async fn as_many_sessions_are_at_work_as_the_command_line_says() {
+    let place = Place::new("open");
+    // One of several tenants has a quarter.
+    let several = place.command(&["--max-open", "8"]);
+    let mut one = Command::new(several.get_program());
+    one.args(["serve", "--addr", "127.0.0.1:0", "--max-open", "2", "--store"]).arg(place.0.join("one.db"));
+    one.stdout(Stdio::null()).stderr(Stdio::piped());
+    for command in [several, one] {
+        let server = Process::of(command);
+        let mut sessions = Vec::new();
+        for _ in 0..3 {
+            sessions.push(server.session(&json!({})).await);
+        }
+        // The demo's agents take seconds.
+        server.prompt(&sessions[0]).await;
+        server.prompt(&sessions[1]).await;
+        let prompt = json!({ "content": "Compare them." });
+        let (status, refused) = server.post(&format!("{}/prompt", sessions[2]), &prompt).await;
+        assert_eq!((status, &refused["error"]["code"]), (503, &json!("full")), "{refused}");
+        let message = refused["error"]["message"].as_str().unwrap();
+        assert!(message.starts_with("no more than 2 sessions"), "{refused}");
+    }
 }
